@@ -7,7 +7,7 @@ MODEL := $(OUT)/minilm.onnx
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 SANDBOX := $(if $(ROOT),--no-sandbox)
 
-.PHONY: world studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models formats models-export fuzz operators-wgsl fuzz-wgsl wasm-corpus wasm-fuzz replay-bless soak graph-speed window-speed database-speed cold-start wasm-isolation endurance walk screenshots commands turbo-campaign turbo-bench offload-mutants lie-test attack in-place plan-regret any-size crowd-simulation
+.PHONY: world studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models formats models-export fuzz operators-wgsl fuzz-wgsl wasm-corpus wasm-fuzz replay-bless soak graph-speed window-speed database-speed cold-start wasm-isolation endurance walk screenshots commands turbo-campaign turbo-bench offload-mutants lie-test attack in-place plan-regret any-size crowd-simulation compile-service commons-load
 
 setup: .venv/ready
 
@@ -89,6 +89,15 @@ KINDS ?= 2000
 crowd-simulation: .venv/ready
 	$(BIN)/python -m nnjit_studio.commons.simulation --devices $(DEVICES) --kinds $(KINDS) \
 		--seed $(SEED)
+
+# The compile service: kernels a second from cold settings, cached reads against files.
+compile-service: .venv/ready
+	$(BIN)/python benchmarks/compile_service.py
+
+# Load on a commons with PostgreSQL, and SIGKILL for each of the two so often.
+KILLS ?= 50
+commons-load: .venv/ready
+	$(BIN)/python benchmarks/commons_load.py --kills $(KILLS)
 
 # Random kernels against the float64 reference: cases, seed.
 N ?= 10000

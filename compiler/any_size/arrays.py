@@ -14,6 +14,9 @@ from nnjit_studio.errors import UserError
 
 _GUESSES = (16, 64, 224, 512, 3)
 """Sizes of text, images and sound; the first dimension of an input is tried as 1."""
+_LINE = {2: 48, 3: 192}
+"""Pixels of a line of text by the axes of an image, tried first: in smaller ones a window may be
+larger than the map that it slides over."""
 
 
 def open_dims(path: Path) -> tuple[str, ...]:
@@ -36,7 +39,7 @@ def made_arrays(path: Path) -> Feeds:
         for port in ports:
             for axis, dim in enumerate(dims_of(port)):
                 if isinstance(dim, str):
-                    sizes.setdefault(dim, 1 if axis == 0 else guess)
+                    sizes.setdefault(dim, 1 if axis == 0 else _size(port, axis, guess))
         rng, feeds = np.random.default_rng(0), {}
         for port in ports:
             shape = [d if isinstance(d, int) else sizes[d] for d in dims_of(port)]
@@ -62,3 +65,8 @@ def _ports(path: Path) -> list[onnx.ValueInfoProto]:
     model = check.load_model(path)
     weights = {t.name for t in model.graph.initializer}
     return [p for p in model.graph.input if p.name not in weights]
+
+
+def _size(port: onnx.ValueInfoProto, axis: int, guess: int) -> int:
+    image = len(dims_of(port)) == 1 + max(_LINE)
+    return _LINE.get(axis, guess) if image and guess == _GUESSES[0] else guess

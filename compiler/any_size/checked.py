@@ -14,7 +14,9 @@ from nnjit_studio.model.open_plan import OpenPlan
 from nnjit_studio.model.size import Dim
 from nnjit_studio.records import Kernel
 
-_RAISED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+_FURTHER = (1, 2, 3, 4, 5, 6, 7)
+"""Steps above the sizes at hand: eight in a row leave each remainder of two vectors."""
+_RAISED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Smallest sizes that are tried, in steps of the dimension above the model's own."""
 
 
@@ -50,9 +52,7 @@ def checked(model: Compiled) -> tuple[OpenPlan, tuple[str, ...]]:
         When the numbers are wrong at the sizes at hand, further on, or at all small ones.
     """
     plan = model.plan
-    further = {d.name: min(d.high, plan.example[d.name] + 7 * d.step) for d in plan.dims}
-    further = {d.name: further[d.name] // d.step * d.step for d in plan.dims}
-    model.check([plan.example, further])
+    model.check([plan.example, *(_further(plan, steps) for steps in _FURTHER)])
     try:
         model.check([{d.name: d.low for d in plan.dims}])
     except ModelError as error:
@@ -64,6 +64,13 @@ def checked(model: Compiled) -> tuple[OpenPlan, tuple[str, ...]]:
         f"{now} is {now.low} or more in the bundle: its kernels cut larger tiles than {was.low}."
         for was, now in changed
     )
+
+
+def _further(plan: OpenPlan, steps: int) -> Sizes:
+    return {
+        d.name: min(d.high // d.step * d.step, plan.example[d.name] + steps * d.step)
+        for d in plan.dims
+    }
 
 
 def _raised(model: Compiled, dim: Dim, error: ModelError) -> Dim:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import itertools
 import random
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from nnjit_studio.compiler.any_size.arrays import made_arrays, open_dims
 from nnjit_studio.compiler.any_size.checked import Compiled, checked
 from nnjit_studio.compiler.any_size.constants import Made, Prefix, made_constants, whole_tables
 from nnjit_studio.compiler.any_size.fit import Fit, Numbers, Vector
+from nnjit_studio.compiler.any_size.narrower import narrower
 from nnjit_studio.compiler.any_size.open_form import open_form
 from nnjit_studio.compiler.any_size.probe import (
     Feeds,
@@ -38,14 +41,16 @@ from nnjit_studio.errors import ModelError
 from nnjit_studio.model import GivenShapes
 from nnjit_studio.model.feeds import values_of
 from nnjit_studio.model.open_plan import OpenPlan
-from nnjit_studio.model.size import LARGEST, Size
+from nnjit_studio.model.size import LARGEST, Dim, Size
 from nnjit_studio.records import Kernel
 
 IMPORTS = 4
 """Sizes at which a model is imported: three decide a formula, the fourth may refuse it."""
+PATIENCE_S = 90.0
+"""No other way to keep dimensions is begun after so long."""
 _DRAWS = 40
 _SCALES = (1, 2, 4, 8, 16)
-_FAR = 64
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -167,18 +172,24 @@ def import_any(
     feeds = feeds or made_arrays(path)
     trial = Trial(path, feeds)
     on_phase("trying other sizes")
-    variant = _opened(importer, trial, probe(trial, feeds), feeds)
-    if variant.unified is None:
+    found = probe(trial, feeds)
+    example = sizes_of(found.inputs, feeds)
+
+    def compiled(variant: _Variant) -> AnySize:
+        assert variant.unified is not None
+        form = open_form(variant.unified, variant.found, example, importer.store, on_phase)
+        importer.store.finish_plan(more=True)
+        plan = replace(form.plan, weights_bytes=importer.store.nbytes)
+        fixed = variant.found.fixed
+        on_phase("checking the numbers")
+        made = Compiled(plan, form.kernels, weights_file, trial, fixed, half_weights)
+        plan, notes = checked(made)
+        return AnySize(plan, form.kernels, notes)
+
+    made = _opened(importer, trial, found, feeds, compiled)
+    if made is None:
         raise refused("none of its open dimensions takes another size")
-    on_phase("compiling kernels")
-    example = sizes_of(variant.found.inputs, feeds)
-    form = open_form(variant.unified, variant.found, example, importer.store)
-    importer.store.finish_plan()
-    plan = replace(form.plan, weights_bytes=importer.store.nbytes)
-    compiled = Compiled(plan, form.kernels, weights_file, trial, variant.found.fixed, half_weights)
-    on_phase("checking the numbers")
-    plan, notes = checked(compiled)
-    return AnySize(plan, form.kernels, (*importer.notes, *notes))
+    return replace(made, notes=(*importer.notes, *made.notes))
 
 
 def _model(
@@ -202,30 +213,49 @@ def _variant(importer: _Importer, trial: Trial, feeds: Feeds) -> _Variant:
     importer.on_phase("trying other sizes")
     found = probe(trial, feeds)
     try:
-        return _opened(importer, trial, found, feeds)
+        variant = _opened(importer, trial, found, feeds, lambda variant: variant)
     except ModelError as error:
         importer.notes.append(f"{error.error} Each size was imported for itself.")
-    return _Variant(trial, found, None, {})
+        variant = None
+    return variant or _Variant(trial, found, None, {})
 
 
-def _opened(importer: _Importer, trial: Trial, found: Probe, feeds: Feeds) -> _Variant:
-    """The program for any size, or for those in which some dimension has the size at hand."""
-    values = values_of(feeds)
-    while found.dims:
+def _opened(
+    importer: _Importer,
+    trial: Trial,
+    found: Probe,
+    feeds: Feeds,
+    made: Callable[[_Variant], _T],
+) -> _T | None:
+    """What is made of the program for any size, or for those in which a few dimensions stay as
+    they are at hand; None where no dimension is open.
+
+    Raises
+    ------
+    ModelError
+        The first refusal, where each way has one.
+    """
+    values, first = values_of(feeds), None
+    last = time.monotonic() + PATIENCE_S
+    for narrow in narrower(found, sizes_of(found.inputs, feeds)):
         try:
-            whole, unified, relied = _unified(importer, trial, found, feeds)
-        except ModelError:
-            far = [d for d in found.dims if d.low >= _FAR]
-            if not far:
-                raise
-            # Larger sizes run, but in other steps: a network for windows of one length.
-            last = max(far, key=lambda d: d.low)
-            found = found.without(last, sizes_of(found.inputs, feeds)[last.name])
+            whole, unified, relied = _unified(importer, trial, narrow, feeds)
+            result = made(_Variant(trial, whole, unified, {n: values[n] for n in relied}))
+        except ModelError as error:
+            first = first or error
+            importer.store.finish_plan(more=True)
+            if time.monotonic() > last:
+                break
             continue
         for name, n in found.fixed.items():
             importer.notes.append(f"{name} is declared open, but only {n} was found to run.")
-        return _Variant(trial, whole, unified, {n: values[n] for n in relied})
-    return _Variant(trial, found, None, {})
+        for name in narrow.fixed.keys() - found.fixed.keys():
+            why = first.error.partition(": ")[2] if first else ""
+            importer.notes.append(f"{name} stays {narrow.fixed[name]}: else {why}")
+        return result
+    if first:
+        raise first
+    return None
 
 
 def _unified(
@@ -286,10 +316,7 @@ def _import_sizes(found: Probe, atoms: Sequence[Size]) -> list[dict[str, int]]:
     rng = random.Random(1)
     best: tuple[int, list[dict[str, int]]] | None = None
     for scale, _ in itertools.product(_SCALES, range(_DRAWS)):
-        drawn = [
-            {d.name: max(d.low, d.step * rng.randint(2 * scale, 8 * scale + 4)) for d in found.dims}
-            for _ in range(IMPORTS)
-        ]
+        drawn = [{d.name: _random(d, scale, rng) for d in found.dims} for _ in range(IMPORTS)]
         rows = [tuple(a.at(sizes) for sizes in drawn) for a in atoms]
         apart = all(len(set(sizes.values())) == len(sizes) for sizes in drawn)
         if not apart or any(min(row) < 2 for row in rows):
@@ -302,6 +329,13 @@ def _import_sizes(found: Probe, atoms: Sequence[Size]) -> list[dict[str, int]]:
     if best is None:
         raise ModelError("No sizes were found to import the model at.", "Fix its sizes with --dim.")
     return best[1]
+
+
+def _random(dim: Dim, scale: int, rng: random.Random) -> int:
+    """A size of a dimension, at most some eight times a scale above the smallest ones."""
+    most = dim.high // dim.step
+    first = min(max(-(-dim.low // dim.step), 2 * scale), most)
+    return dim.step * rng.randint(first, min(first + 6 * scale + 4, most))
 
 
 def _alike(a: Vector, b: Vector) -> bool:

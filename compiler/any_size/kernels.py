@@ -222,9 +222,10 @@ class _Maker:
         be: what is fitted to too few holds for them alone."""
         rng, seen = random.Random(0), set()
         known: set[tuple[str, int]] = set()
+        smallest = [(d, self._first(d)) for d in self.dims]
         for turn in itertools.count():
             for attempt in range(_DRAWS):
-                sizes = {d.name: self._size(d, rng) for d in self.dims}
+                sizes = {d.name: _drawn_size(d, low, rng) for d, low in smallest}
                 key = tuple(sizes.values())
                 rests = {(name, n % _TURN) for name, n in sizes.items()}
                 new = known.isdisjoint(rests) if wanted else self._in_turn(sizes, turn)
@@ -237,10 +238,6 @@ class _Maker:
                     break
             else:
                 return
-
-    def _size(self, dim: Dim, rng: random.Random) -> int:
-        low = self._first(dim)
-        return dim.step * rng.randint(low, low + max(_SPREAD // dim.step, _TURN, low))
 
     def _first(self, dim: Dim) -> int:
         """Steps of a dimension from which on all loops that follow it alone have turns enough."""
@@ -294,6 +291,10 @@ class _Maker:
             if formula is not None:
                 return Scalar("int", formula)
         raise refused(f"a number of {self.name} has no formula: {', '.join(map(str, values))}")
+
+
+def _drawn_size(dim: Dim, low: int, rng: random.Random) -> int:
+    return dim.step * rng.randint(low, low + max(_SPREAD // dim.step, _TURN, low))
 
 
 def _bits(constant: Constant) -> int:

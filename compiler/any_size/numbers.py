@@ -72,7 +72,7 @@ def check_numbers(
         for runner in runners:
             try:
                 found = runner.run(sizes, feeds)
-            except wasmtime.WasmtimeError as error:
+            except (wasmtime.WasmtimeError, wasmtime.Trap) as error:
                 raise refused(f"a kernel fails at {text} ({str(error).splitlines()[0]})") from error
             for name, value in found.items():
                 off = difference(value, wanted[name])

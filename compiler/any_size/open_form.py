@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from nnjit_studio.compiler.any_size.constants import Prefix
@@ -17,6 +17,9 @@ from nnjit_studio.model.open_plan import OpenBuffer, OpenPlan, OpenPort
 from nnjit_studio.model.size import Size, size
 from nnjit_studio.records import Kernel
 
+_TOLD = 10
+"""Kernels between two words of progress."""
+
 
 @dataclass(frozen=True)
 class OpenForm:
@@ -27,7 +30,11 @@ class OpenForm:
 
 
 def open_form(
-    unified: Unified, found: Probe, example: Mapping[str, int], store: Weights
+    unified: Unified,
+    found: Probe,
+    example: Mapping[str, int],
+    store: Weights,
+    on_phase: Callable[[str], None],
 ) -> OpenForm:
     """Compile a unified model for any size; whole tables are added to the weights.
 
@@ -38,7 +45,7 @@ def open_form(
     """
     symbolic = unified.symbolic()
     buffers = _buffers(unified, symbolic.plan, store)
-    steps, kernels = _steps(unified, symbolic, found)
+    steps, kernels = _steps(unified, symbolic, found, on_phase)
     plan = OpenPlan(
         unified.sample.plan.name,
         found.dims,
@@ -54,11 +61,21 @@ def open_form(
     return OpenForm(plan, tuple(code.values()))
 
 
+def _sizes(tree: Any) -> Iterator[Size]:
+    """Of the stages of a program: in extents, or in what an index adds."""
+    if isinstance(tree, Size):
+        yield tree
+    elif isinstance(tree, tuple):
+        for part in tree:
+            yield from _sizes(part)
+    elif is_dataclass(tree):
+        for field in fields(tree):
+            yield from _sizes(getattr(tree, field.name))
+
+
 def _port(port: PlanPort) -> OpenPort:
-    if port.value is not None:
-        raise refused(f"its steps depend on the value of {port.spec.name}")
     shape = tuple(size(n) for n in port.spec.shape)
-    return OpenPort(port.spec.name, port.spec.dtype, shape, port.buffer)
+    return OpenPort(port.spec.name, port.spec.dtype, shape, port.buffer, port.value)
 
 
 def _buffers(unified: Unified, plan: Any, store: Weights) -> tuple[OpenBuffer, ...]:
@@ -78,19 +95,23 @@ def _buffers(unified: Unified, plan: Any, store: Weights) -> tuple[OpenBuffer, .
 
 
 def _steps(
-    unified: Unified, symbolic: Any, found: Probe
+    unified: Unified, symbolic: Any, found: Probe, on_phase: Callable[[str], None]
 ) -> tuple[tuple[PlanStep, ...], dict[str, Compiled]]:
     """The steps by the names of their kernels, and these."""
     kernels: dict[str, Compiled] = {}
     names: dict[str, str] = {}
+    count = len({step.workload for step in calls(unified.sample.plan)})
     for position, step in enumerate(calls(unified.sample.plan)):
         if step.workload in names:
             continue
+        if len(names) % _TOLD == 0:
+            on_phase(f"compiling kernel {len(names) + 1} of {count}")
         program = symbolic.programs[position]
         axes = (axis for stage in program.stages for axis in stage.axes)
         extents = [a.extent for a in axes if isinstance(a.extent, Size)]
+        sizes = extents or list(_sizes(program.stages))
         name = f"{len(names)}:{step.workload.partition(':')[0]}"
         names[step.workload] = name
-        kernels[name] = any_size_kernel(name, unified.program(position), extents, found.dims)
+        kernels[name] = any_size_kernel(name, unified.program(position), sizes, found.dims)
     steps = tuple(replace(s, workload=names.get(s.workload, "")) for s in unified.sample.plan.steps)
     return steps, kernels

@@ -8,7 +8,7 @@ at these are what formulas are made from.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from nnjit_studio.compiler.importer.onnx.input_shapes import dims_of
 from nnjit_studio.compiler.onnx_file import check
 from nnjit_studio.compiler.oracle.onnx_reference import OnnxReference
 from nnjit_studio.errors import ModelError, UserError
-from nnjit_studio.model.size import Dim
+from nnjit_studio.model.size import LARGEST, Dim
 
 Feeds = Mapping[str, NDArray[Any]]
 Sizes = Mapping[str, int]
@@ -68,10 +68,11 @@ class Probe:
         dims = tuple(replace(d, high=high) if d.name == name else d for d in self.dims)
         return replace(self, dims=dims)
 
-    def without(self, dim: Dim, n: int) -> Probe:
-        """The same where a dimension keeps a size: its samples tell nothing then."""
-        dims = tuple(d for d in self.dims if d != dim)
-        return replace(self, dims=dims, fixed={**self.fixed, dim.name: n})
+    def without(self, names: Iterable[str], example: Sizes) -> Probe:
+        """The same where some dimensions keep the example's sizes."""
+        kept = {name: example[name] for name in names}
+        dims = tuple(d for d in self.dims if d.name not in kept)
+        return replace(self, dims=dims, fixed={**self.fixed, **kept})
 
 
 def sizes_of(inputs: Mapping[str, tuple[int | str, ...]], feeds: Feeds) -> dict[str, int]:
@@ -159,16 +160,11 @@ class Trial:
 
     def largest(self, name: str, sizes: Sizes) -> int:
         """The largest size of a dimension that runs, the others being these; at most 2048."""
-        low = high = sizes[name]
-        while high < _LARGEST and self.runs({**sizes, name: 2 * high}):
-            low = high = 2 * high
-        high = 2 * high
-        while high - low > 1 and low < _LARGEST:
-            middle = (low + high) // 2
-            if self.runs({**sizes, name: middle}):
-                low = middle
-            else:
-                high = middle
+        low = sizes[name]
+        while low < _LARGEST and self.runs({**sizes, name: 2 * low}):
+            low *= 2
+        if low < _LARGEST:
+            low = _furthest(lambda n: self.runs({**sizes, name: n}), 0, 1, low, 2 * low)
         return min(low, _LARGEST)
 
     def runs(self, sizes: Sizes) -> bool:
@@ -189,7 +185,7 @@ def _input_shapes(
 
 
 def _explored(trial: Trial, names: Sequence[str], example: Sizes) -> Dim:
-    """What several names of one size may be: their smallest size and their step.
+    """What several names of one size may be: their range and their step.
 
     The step is 0 where the model runs at this size alone, or at none below it: then larger ones
     may run without having any effect.
@@ -200,12 +196,24 @@ def _explored(trial: Trial, names: Sequence[str], example: Sizes) -> Dim:
         return trial.runs({**example, **dict.fromkeys(names, size)})
 
     for step in _STEPS:
-        if n % step == 0 and all(runs(m * n + k * step) for m, k in ((1, 1), (1, 3), (2, 1))):
+        if n % step == 0 and runs(n + step) and runs(n + 3 * step):
             below = (k * step for k in _STEPS if k * step < n)
-            low = next((size for size in below if runs(size)), n)
+            low = next((size for size in below if runs(size)), None)
+            low = low or _furthest(runs, n, -step, 0, n // step)
+            high = LARGEST
+            if not runs(2 * n + step):
+                high = _furthest(runs, n, step, 3, n // step + 1)
             if low < n or n == step:
-                return Dim(names[0], low, step=step)
+                return Dim(names[0], low, high, step)
     return Dim(names[0], n, n, 0)
+
+
+def _furthest(runs: Callable[[int], bool], start: int, step: int, known: int, end: int) -> int:
+    """The last size that runs after ``known`` steps, which does, and before ``end``."""
+    while end - known > 1:
+        middle = (known + end) // 2
+        known, end = (middle, end) if runs(start + middle * step) else (known, middle)
+    return start + known * step
 
 
 def _unite(trial: Trial, names: Sequence[str], example: Sizes) -> bool:
@@ -254,6 +262,7 @@ def _samples(
 
 def _drawn(dim: Dim, above: int, residue: int) -> int:
     """A size at least ``above`` whose steps leave this residue: roundings show in some sample."""
-    first = max(dim.low // dim.step, above // dim.step, 2)
+    first, most = max(dim.low // dim.step, above // dim.step, 2), dim.high // dim.step
     first += (residue - first) % _RESIDUES
-    return first * dim.step
+    first -= max(0, -(-(first - most) // _RESIDUES)) * _RESIDUES
+    return max(first * dim.step, dim.low)

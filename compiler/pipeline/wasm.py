@@ -91,6 +91,12 @@ def _fuse(state: _State) -> None:
         fuse_multiply_add(state.function)
 
 
+def _hoist(state: _State) -> None:
+    buffers = state.program.buffers
+    of_bytes = any(b.dtype in ("i8", "u8") and not b.constant for b in buffers)
+    hoist_constants(state.function, of_bytes)
+
+
 def _encode(state: _State) -> None:
     state.data = encode_module(state.function)
 
@@ -120,7 +126,7 @@ def pass_list() -> Passes[_State]:
         ("schedule", _schedule),
         ("lower", _lower),
         ("fuse_multiply_add", _fuse),
-        ("hoist_constants", lambda state: hoist_constants(state.function)),
+        ("hoist_constants", _hoist),
         ("offset_load_store", lambda state: offset_load_store(state.function)),
         ("combined_instruction", lambda state: combined_instruction(state.function)),
         ("load_store_to_variable", lambda state: load_store_to_variable(state.function)),

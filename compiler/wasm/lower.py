@@ -32,7 +32,7 @@ from nnjit_studio.compiler.wasm import half, ir
 from nnjit_studio.compiler.wasm.context import WASM_TYPE, Context
 from nnjit_studio.compiler.wasm.ir import Function, IfElse, LocalGet, LocalSet, Loop, Node, Op, i32
 from nnjit_studio.compiler.wasm.scalar import index, scalar, to_half, typed
-from nnjit_studio.compiler.wasm.vector import low_bytes, vector
+from nnjit_studio.compiler.wasm.vector import BYTE_RANGES, low_bytes, vector
 from nnjit_studio.compiler.wasm.vector_math import constant
 
 _STORES = {
@@ -211,7 +211,10 @@ def _put(ctx: Context, statement: Put) -> None:
     values: list[Node] = []
     for store in statement.stores:
         dtype = ctx.dtypes[store.buffer]
-        value = vector(ctx, store.value, along) if along else typed(ctx, store.value, dtype)
+        if along and dtype in BYTE_RANGES:
+            value = low_bytes(ctx, store.value, along)
+        else:
+            value = vector(ctx, store.value, along) if along else typed(ctx, store.value, dtype)
         if len(statement.stores) > 1:
             value = ctx.keep("v128" if along else WASM_TYPE[dtype], value)
         values.append(value)
@@ -220,8 +223,8 @@ def _put(ctx: Context, statement: Put) -> None:
         if along and dtype == "f16":
             halves = ctx.keep_vector(half.from_float(ctx.keep_vector, value))
             value, op, lane = Op("i16x8.narrow_i32x4_u", (halves, halves)), "v128.store64_lane", 0
-        elif along and dtype in ("i8", "u8"):
-            value, op, lane = low_bytes(value), "v128.store32_lane", 0
+        elif along and dtype in BYTE_RANGES:
+            op, lane = "v128.store32_lane", 0
         elif not along:
             value, op = to_half(ctx, value) if dtype == "f16" else value, _STORES[dtype]
         address = ctx.address(store.buffer, affine(store.index))

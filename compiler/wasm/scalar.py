@@ -8,6 +8,7 @@ from functools import partial
 from nnjit_studio.compiler.ir.affine import affine, loads, variables
 from nnjit_studio.compiler.ir.dtypes import computed
 from nnjit_studio.compiler.ir.tensor_ir import (
+    BYTE_DOTS_SATURATE,
     COMPARISONS,
     Binary,
     Call,
@@ -274,6 +275,8 @@ def _divide(ctx: Context, expr: Binary, dtype: str) -> Node:
 
 
 def _call(ctx: Context, expr: Call) -> Node:
+    if expr.fn == BYTE_DOTS_SATURATE:
+        return _byte_dots_saturate()
     argument = expr.args[0]
     dtype = ctx.dtype(argument)
     x = scalar(ctx, argument)
@@ -297,6 +300,16 @@ def _call(ctx: Context, expr: Call) -> Node:
         negative = Op(f"{type}.lt_s", (kept, zero))
         return narrow(Op("select", (Op(f"{type}.sub", (zero, kept)), kept, negative)), dtype)
     raise CompileError(f"{expr.fn} of {dtype} has no kernel.", "Cast its input to float32.")
+
+
+def _byte_dots_saturate() -> Node:
+    """Two products of 255 and 127 in 16 bits are 32767; as signed bytes or in 32 bits they are not.
+
+    Engines may do what their processor does with the highest bit, in the same way all the time.
+    """
+    largest, all_bits, none = (ir.Const("v128", bytes((b,)) * 16) for b in (127, 255, 0))
+    sums = Op("i32x4.relaxed_dot_i8x16_i7x16_add_s", (largest, all_bits, none))
+    return Op("i32.eq", (Op("i32x4.extract_lane", (sums,), 0), i32(2 * 32767)))
 
 
 def _power(ctx: Context, expr: Binary) -> Node:

@@ -43,6 +43,7 @@ from nnjit_studio.compiler.wasm.vector_math import constant, integers, power
 from nnjit_studio.errors import BugError
 
 BYTE_RANGES = {"u8": (0.0, 255.0), "i8": (-128.0, 127.0)}
+_LOW_BYTES = ir.Const("v128", bytes((0, 4, 8, 12)) * 4)
 _RAMP = ir.Const("v128", struct.pack("<4I", *range(LANES)))
 
 
@@ -69,7 +70,7 @@ def _vector(ctx: Context, expr: Expr, var: str) -> Node:
     if isinstance(expr, Select):
         return _select(ctx, expr, var)
     assert isinstance(expr, Cast)
-    if expr.dtype in BYTE_RANGES and ctx.dtype(expr.value) == "f32" and _is_byte(ctx, expr):
+    if _is_whole(ctx, expr):
         return _byte(vector(ctx, expr.value, var), expr.dtype)
     value = _convert(vector(ctx, expr.value, var), ctx.dtype(expr.value), computed(expr.dtype))
     return half.rounded(ctx.keep_vector, value) if expr.dtype == "f16" else value
@@ -299,6 +300,11 @@ def _convert(value: Node, source: str, target: str) -> Node:
     return value
 
 
+def _is_whole(ctx: Context, expr: Cast) -> bool:
+    of_floats = expr.dtype in BYTE_RANGES and ctx.dtype(expr.value) == "f32"
+    return of_floats and _is_byte(ctx, expr)
+
+
 def _is_byte(ctx: Context, expr: Cast) -> bool:
     """Whether a float is rounded and inside the range of the bytes that it becomes."""
     low, high = BYTE_RANGES[expr.dtype]
@@ -333,14 +339,22 @@ def _is_rounded(ctx: Context, value: Expr) -> bool:
 
 
 def _byte(value: Node, dtype: str) -> Node:
-    """A whole number of float32 as a byte: behind 2^23 and half of it the last bits are units.
+    """A whole number of float32 as a byte. NaN of the usual bits gives 0 here too.
 
-    Saturating truncation is seven instructions on x64. NaN of the usual bits gives 0 here too.
+    Saturating truncation is seven instructions on x64.
     """
-    return _convert(Op("f32x4.add", (value, constant(1.5 * 2.0**23))), "i32", dtype)
+    return _convert(_with_low_bits(value), "i32", dtype)
 
 
-def low_bytes(value: Node) -> Node:
-    """The low byte of each i32 lane, in the first four bytes."""
-    halves = Op("i16x8.narrow_i32x4_u", (Op("v128.and", (value, integers(0xFF))), integers(0)))
-    return Op("i8x16.narrow_i16x8_u", (halves, integers(0)))
+def _with_low_bits(value: Node) -> Node:
+    """The number behind 2^23 and half of it, where the last bits are units."""
+    return Op("f32x4.add", (value, constant(1.5 * 2.0**23)))
+
+
+def low_bytes(ctx: Context, expr: Expr, var: str) -> Node:
+    """The low byte of four values each, in the first four bytes."""
+    if isinstance(expr, Cast) and _is_whole(ctx, expr):
+        value = _with_low_bits(vector(ctx, expr.value, var))
+    else:
+        value = vector(ctx, expr, var)
+    return Op("i8x16.relaxed_swizzle" if ctx.relaxed else "i8x16.swizzle", (value, _LOW_BYTES))

@@ -13,6 +13,7 @@ import click
 
 from nnjit_studio.analysis.report import model_gain, model_times
 from nnjit_studio.cli.common import JSON, database_path, note, print_json, say
+from nnjit_studio.cli.commons.share import MOST_RECORDS, share_records, sharing
 from nnjit_studio.cli.target_options import OPTIONS
 from nnjit_studio.cli.verbs import FILE, PATH, argument, group, option, verb
 from nnjit_studio.database import KernelDatabase
@@ -20,6 +21,7 @@ from nnjit_studio.errors import UserError
 from nnjit_studio.fleet.cluster import Place, connected
 from nnjit_studio.fleet.jobs import Ended, Event, Job, Progressed, Started
 from nnjit_studio.fleet.run import run
+from nnjit_studio.records import TuningRecord
 from nnjit_studio.support.tables import text_table
 
 _PLACE = {
@@ -49,10 +51,23 @@ def tune(
     words: str = _WITH,
     place: Place = group(Place, _PLACE),
     database: Path | None = _DATABASE,
+    server: str = option(
+        "", "Share what was found with this server of the commons: shown, and asked for."
+    ),
+    yes: bool = option(False, "Share without asking; what is sent is shown all the same."),
     as_json: bool = JSON,
 ) -> None:
     """Tune each of FILES and keep what is found in the kernel database of this machine."""
-    _run("tune", files, words, place, database_path(database), as_json)
+    if server:
+        sharing().check_on()  # before the work and not after it
+    found: list[TuningRecord] = []
+    failed = _run("tune", files, words, place, as_json, database_path(database), found)
+    if server:
+        new = share_records(server, found, yes)
+        if new is not None:
+            note("sent" if new else "the server had it already")
+    if failed:
+        sys.exit(1)
 
 
 @verb()
@@ -63,7 +78,8 @@ def compare(
     as_json: bool = JSON,
 ) -> None:
     """Compare each of FILES with ONNX Runtime Web, which the workers must have."""
-    _run("compare", files, words, place, None, as_json)
+    if _run("compare", files, words, place, as_json):
+        sys.exit(1)
 
 
 fleet.add_command(tune)
@@ -71,8 +87,15 @@ fleet.add_command(compare)
 
 
 def _run(
-    what: str, files: Iterable[Path], words: str, place: Place, database: Path | None, as_json: bool
-) -> None:
+    what: str,
+    files: Iterable[Path],
+    words: str,
+    place: Place,
+    as_json: bool,
+    database: Path | None = None,
+    found: list[TuningRecord] | None = None,
+) -> bool:
+    """Do the jobs; whether one failed. Records go to the database and to ``found``."""
     arguments = tuple(shlex.split(words))
     jobs = [Job(i, what, _checked(file), arguments) for i, file in enumerate(files)]
     ends: dict[Job, Ended] = {}
@@ -81,7 +104,9 @@ def _run(
             if isinstance(event, Ended):
                 ends[event.job] = event
                 if database is not None and event.outcome.records:
-                    _keep(database, event.outcome.records)
+                    kept = _keep(database, event.outcome.records)
+                    if found is not None:
+                        found += kept
             if as_json:
                 print_json(_as_json(event))
             else:
@@ -89,8 +114,7 @@ def _run(
     ordered = [ends[job] for job in jobs]
     if not as_json:
         say(text_table(("model", "seconds", "result"), _rows(ordered), left=(0, 2)))
-    if any(end.outcome.error for end in ordered):
-        sys.exit(1)
+    return any(end.outcome.error for end in ordered)
 
 
 def _checked(file: Path) -> Path:
@@ -99,13 +123,15 @@ def _checked(file: Path) -> Path:
     return file.resolve()
 
 
-def _keep(database: Path, records: bytes) -> None:
-    """Add the records of a job to the database; equal ones are there once."""
+def _keep(database: Path, records: bytes) -> list[TuningRecord]:
+    """Add the records of a job to the database, where equal ones are once; gives them."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "job.db"
         path.write_bytes(records)
         with KernelDatabase.open(database) as known:
             known.import_from(path)
+        with KernelDatabase.open(path, read_only=True) as job:
+            return list(job.all_records(limit=MOST_RECORDS))
 
 
 def _line(event: Event) -> str:

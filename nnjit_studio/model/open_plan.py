@@ -76,10 +76,12 @@ class OpenPort:
     dtype: str
     shape: tuple[Size, ...]
     buffer: int
+    value: int | None = None
+    """As that of a :class:`PlanPort`."""
 
     def at(self, sizes: Mapping[str, int]) -> PlanPort:
         shape = tuple(n.at(sizes) for n in self.shape)
-        return PlanPort(TensorSpec(self.name, shape, self.dtype), self.buffer)
+        return PlanPort(TensorSpec(self.name, shape, self.dtype), self.buffer, self.value)
 
 
 @dataclass(frozen=True)
@@ -198,7 +200,10 @@ def _json(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_json(each) for each in value]
     if hasattr(value, "__dataclass_fields__"):
-        return {name: _json(getattr(value, name)) for name in value.__dataclass_fields__}
+        data = {name: _json(getattr(value, name)) for name in value.__dataclass_fields__}
+        if isinstance(value, OpenPort) and value.value is None:
+            del data["value"]
+        return data
     return value
 
 

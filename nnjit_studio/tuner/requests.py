@@ -16,18 +16,26 @@ class Requests:
     def __init__(self, clock: SessionClock) -> None:
         self._clock = clock
         self._pausing = False
-        self._candidates: deque[tuple[str, AnyCandidate]] = deque()
+        self._candidates: deque[tuple[str, AnyCandidate, float | None]] = deque()
 
     def pause(self, pausing: bool = True) -> None:
         """Have the session rest after its round, or no more. Thread-safe."""
         self._pausing = pausing
 
-    def add(self, workload: str, candidate: AnyCandidate) -> None:
-        """Have a candidate measured next; ``workload`` is a key. Thread-safe."""
-        self._candidates.append((workload, candidate))
+    def add(self, workload: str, candidate: AnyCandidate, enough: float | None = None) -> None:
+        """Have a candidate measured next. Thread-safe.
 
-    def candidates(self) -> Iterator[tuple[str, AnyCandidate]]:
-        """Workload and candidate of each request, until none is left."""
+        Parameters
+        ----------
+        workload
+            Its key.
+        enough
+            Speed-up over the default that ends the search of this workload; None ends nothing.
+        """
+        self._candidates.append((workload, candidate, enough))
+
+    def candidates(self) -> Iterator[tuple[str, AnyCandidate, float | None]]:
+        """Workload, candidate and what is enough of each request, until none is left."""
         while self._candidates:
             yield self._candidates.popleft()
 

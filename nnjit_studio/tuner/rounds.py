@@ -90,7 +90,7 @@ class Rounds:
             if reason := self._clock.stop():
                 return reason
             yield from self._requested()
-            if not state.pending:
+            if not state.pending or state.settled:
                 break
             self._load(state)
             entry = self._search.take(state)
@@ -126,9 +126,12 @@ class Rounds:
 
     def _requested(self) -> Iterator[Event]:
         """What the user asked for goes first, also what was measured before."""
-        for workload, candidate in self._requests.candidates():
+        for workload, candidate, enough in self._requests.candidates():
             state = next((s for s in self._session.tunable if s.workload.key == workload), None)
             if state is None:
+                continue
+            if enough is not None and candidate == state.incumbent.candidate:
+                self._settle(state, enough)  # the database of this device has proven it before
                 continue
             self._load(state)
             yield self._session.trying(state, settings_of(candidate), "compile")
@@ -137,6 +140,13 @@ class Rounds:
             state.pending = [e for e in state.pending if e.candidate != candidate]
             yield self._session.compiled(compiled)
             yield from self._round(state, compiled)
+            if enough is not None:
+                self._settle(state, enough)
+
+    def _settle(self, state: WorkloadState, enough: float) -> None:
+        """End the search of a workload whose incumbent gains enough."""
+        if state.gained >= enough and not self._session.options.exhaustive:
+            state.settled = True
 
     def _repeat_doubtful(self) -> Iterator[Event]:
         """Measure again, once, what was measured while the machine changed."""

@@ -95,9 +95,15 @@ class TuningSession:
         """Have the session rest after its round, or no more. Thread-safe."""
         self._requests.pause(pausing)
 
-    def request(self, workload: str, candidate: AnyCandidate) -> None:
-        """Have a candidate of the user's own measured next. Thread-safe."""
-        self._requests.add(workload, candidate)
+    def request(self, workload: str, candidate: AnyCandidate, enough: float | None = None) -> None:
+        """Have a candidate of the user's own measured next. Thread-safe.
+
+        Parameters
+        ----------
+        enough
+            Speed-up over the default that ends the search of this workload; None ends nothing.
+        """
+        self._requests.add(workload, candidate, enough)
 
     def set_seconds_left(self, seconds: float | None) -> None:
         """Change the budget: so many seconds from now on, None is no limit. Thread-safe."""

@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnjit_studio.engine.pages.rounds import RoundsPolicy
+from nnjit_studio.errors import UserError
 from nnjit_studio.model import NUMPY_DTYPES, TensorSpec
 from nnjit_studio.verdict.figures import relative_error
 
 PLACE = "model"
 """Folder of the .onnx file in a case's folder."""
-OURS, ORT = "nnjit", "ort"
+OURS, ORT, LITERT = "nnjit", "ort", "litert"
 DATA_SUFFIXES = (".data", ".onnx_data", ".bin", ".weights", ".pb")
 """Of external data that is not named after its model."""
 NOT_SHIPPED = ("bench/", f"files/{PLACE}/", "files/job.json", "files/input-", "weights.bin")
@@ -36,7 +37,7 @@ class Entry:
 
     name: str
     engine: str
-    """:data:`OURS` or :data:`ORT`."""
+    """:data:`OURS`, :data:`ORT` or :data:`LITERT`."""
     source: str
     """Manifest or model, from the case's folder."""
     external: tuple[str, ...] = ()
@@ -74,6 +75,7 @@ class Case:
             "budget_ms": None if seconds is None else 1e3 * seconds,
             "watched": watched,
             "inputs": inputs,
+            "outputs": [{"name": spec.name, "dims": spec.shape} for spec in self.outputs],
         }
 
 
@@ -81,12 +83,31 @@ def ort_entry(folder: Path, onnx: Path) -> Entry:
     """The model as ONNX Runtime Web reads it, laid into the folder with its external data."""
     place = folder / PLACE
     files = files_of(onnx)
-    if not place.exists():
-        place.mkdir()
-        for file in files:
+    place.mkdir(exist_ok=True)
+    for file in files:
+        if not (place / file.name).exists():
             link(file, place / file.name)
     external = tuple(file.name for file in files if file.name != onnx.name)
     return Entry(ORT, ORT, f"{PLACE}/{onnx.name}", external)
+
+
+def litert_entry(folder: Path, onnx: Path) -> Entry:
+    """The .tflite file next to the model, which a converter has made of it.
+
+    Raises
+    ------
+    UserError
+        When there is none.
+    """
+    file = onnx.with_suffix(".tflite")
+    if not file.is_file():
+        raise UserError(
+            f"LiteRT.js reads .tflite files, and there is no {file.name} next to {onnx.name}.",
+            "Convert the model (onnx2tf -i MODEL -kat INPUTS), or leave litert out of --peers.",
+        )
+    (folder / PLACE).mkdir(exist_ok=True)
+    link(file, folder / PLACE / file.name)
+    return Entry(LITERT, LITERT, f"{PLACE}/{file.name}")
 
 
 def write_inputs(folder: Path, feeds: Mapping[str, NDArray[Any]]) -> None:

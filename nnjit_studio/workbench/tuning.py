@@ -149,8 +149,13 @@ class Tuning:
         """Change what tuning may add to the latency of the serving model. Thread-safe."""
         self._model.serve_options = replace(self._model.serve_options, budget=share)
 
-    def request(self, workload: str, settings: str) -> bool:
+    def request(self, workload: str, settings: str, enough: float | None = None) -> bool:
         """Have a running session measure the candidate next; False when none runs. Thread-safe.
+
+        Parameters
+        ----------
+        enough
+            Speed-up over the default that ends the search of this workload; None ends nothing.
 
         Raises
         ------
@@ -160,7 +165,7 @@ class Tuning:
         candidate, session = parse_candidate(settings), self._session
         if session is None:
             return False
-        session.request(workload, candidate)
+        session.request(workload, candidate, enough)
         return True
 
     def _until_paused(self, events: Events) -> Iterator[Event]:

@@ -1,5 +1,6 @@
 /** Ours and the peers, each called the way its documentation tells a page to. */
-import { importWith, loadScripts, NODE_MODULES, versionsOf } from "./page.js";
+import { compiled } from "./litert.js";
+import { loadScripts, NODE_MODULES, versionsOf } from "./page.js";
 import { onnxRuntimeLoaded, openOnnxRuntime, openOurs } from "./sessions.js";
 
 /** @import { Contender } from "./rounds.js" */
@@ -86,22 +87,12 @@ export async function tensorFlow(shape, threads) {
   };
 }
 
-/** @type {any} */
-let litert = null;
-
-/** @param {number} threads */
-async function startLiteRt(threads) {
-  litert = await importWith("@litertjs/core/dist/index.js", "@litertjs/wasm-utils", "@litertjs/wasm-utils/dist/index.js");
-  await litert.loadLiteRt(`${NODE_MODULES}@litertjs/core/wasm/`, { threads: threads > 1 });
-}
-
 /** @param {Shape} shape @param {number} threads @returns {Promise<Contender>} */
 export async function liteRt(shape, threads) {
-  if (!litert) await startLiteRt(threads);
-  const model = await litert.loadAndCompile(shape.tflite, { accelerator: "wasm", cpuOptions: { numThreads: threads } });
+  const { litert, program } = await compiled(shape.tflite, threads);
   const given = variable(shape).map((i) => new litert.Tensor(i.data, i.dims));
   const run = async () => {
-    const [output] = await model.run(given);
+    const [output] = await program.run(given);
     const data = await output.data();
     output.delete();
     return data;
@@ -111,7 +102,7 @@ export async function liteRt(shape, threads) {
     threads,
     call: async () => (await run())[0],
     output: run,
-    release: () => [model, ...given].forEach((held) => held.delete()),
+    release: () => [program, ...given].forEach((held) => held.delete()),
   };
 }
 

@@ -2,6 +2,7 @@
  * The page of `nnjit bench models` and of verdicts: one model in several sessions, in turns;
  * with `?cold=NAME`, one of them from navigation to its first output.
  */
+import { openLiteRt } from "./litert.js";
 import { memoryBytes, watchMemories } from "./memories.js";
 import { conduct, fetchInputs, fetchJob, file, post, report } from "./page.js";
 import { interleave } from "./rounds.js";
@@ -14,7 +15,7 @@ import { openOnnxRuntime, openOurs } from "./sessions.js";
 /**
  * @typedef {object} Entry
  * @property {string} name
- * @property {"nnjit" | "ort"} engine
+ * @property {"nnjit" | "ort" | "litert"} engine
  * @property {string} source
  * @property {string[]} external
  * @property {number} [threads] the job's without it
@@ -30,6 +31,7 @@ import { openOnnxRuntime, openOurs } from "./sessions.js";
  * @property {number | null} budget_ms the rounds end after it; null for all of them
  * @property {boolean} watched whether a sentinel takes part, and each round is reported
  * @property {Given[]} inputs
+ * @property {{name: string, dims: number[]}[]} outputs
  */
 /** @typedef {{create_ms: number, first_run_ms: number, memory_bytes: number, threads: number, tier?: string}} Facts */
 
@@ -42,10 +44,11 @@ const OPEN = {
     const externalData = external.map((path) => ({ path, data: file(`model/${path}`) }));
     return openOnnxRuntime(file(source), threads, { externalData, provider, build });
   },
+  litert: (/** @type {Entry} */ { source }, /** @type {number} */ threads, /** @type {Job} */ { outputs }) => openLiteRt(file(source), threads, outputs),
 };
 
 /** @param {Job} job @param {Entry} entry @returns {Promise<Opened>} */
-const open = (job, entry) => OPEN[entry.engine](entry, entry.threads || job.threads);
+const open = (job, entry) => OPEN[entry.engine](entry, entry.threads || job.threads, job);
 
 /**
  * Runs, reads the first value of every output, gives the outputs up.

@@ -29,7 +29,7 @@
 /** @typedef {{kind: string, size: Size}} Scalar `kind`: int, or float or inverse, passed as bits */
 /** @typedef {{workload: string, scalars: Scalar[], extent: Size}} Variant */
 /** @typedef {{selectors: [Size, number][], variants: Variant[]}} OpenKernel */
-/** @typedef {{name: string, dtype: string, shape: Size[], buffer: number}} OpenPort */
+/** @typedef {{name: string, dtype: string, shape: Size[], buffer: number, value?: number}} OpenPort */
 /**
  * A plan for any size (nnjit_studio/model/open_plan.py).
  * @typedef {object} OpenPlan

@@ -312,6 +312,14 @@ def test_models_document_means_by_threads() -> None:
     assert "ort/1t: geometric mean 2.00, worst 1.00." in text
 
 
+def test_a_peer_that_computes_something_else_has_no_ratio() -> None:
+    rows = [model_row("a", 1, 2.0), {**model_row("b", 1, 9.0), "ratio": {}, "wrong": ["ort"]}]
+    result = models.document(rows, {})
+    assert result["ratios"] == {"ort/1t": {"geomean": 2.0, "worst": 2.0}}
+    assert "| wrong |" in tables.models_report(result).markdown()
+    assert "ort computes something else" in models.row_text(rows[1])
+
+
 def test_models_have_peers_of_their_own() -> None:
     assert models.parse_peers("wasm", "ort") == ["ort"]
     assert models.parse_peers("webgpu", "ort,jsep") == ["ort", "jsep"]

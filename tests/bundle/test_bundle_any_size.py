@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,15 @@ def test_a_bundle_says_its_ranges_and_its_memory(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "b.zip") as archive:
         text = archive.read("README.txt").decode()
     assert "n: 1 to 100" in text and "n 64: 0.1 MiB" in text
+
+
+def test_an_input_keeps_the_value_that_the_plan_was_laid_out_for() -> None:
+    rate = OpenPort("sr", "i64", (), 0, 16000)
+    given = replace(plan(), inputs=(*plan().inputs, rate))
+    again = OpenPlan.from_json(json.loads(json.dumps(given.to_json())))
+    assert again == given
+    assert [port.value for port in again.at({"n": 3}).inputs] == [None, 16000]
+    assert all("value" not in port for port in plan().to_json()["inputs"])
 
 
 def test_every_variant_needs_a_kernel(tmp_path: Path) -> None:

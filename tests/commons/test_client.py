@@ -6,26 +6,32 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import uvicorn
 from click.testing import CliRunner
-from reports import GOOD, OTHER, PLACE, finding, key_of, report
+from reports import GOOD, OTHER, PLACE, finding, key_of, report, timing
 from test_database import record
+from tuner_fakes import TUNABLE, Stage
 
+from nnjit_studio.cli import fleet as fleet_verbs
 from nnjit_studio.cli.commons import share as verbs
 from nnjit_studio.cli.commons.known import Known
 from nnjit_studio.commons.client import Sharing, ask, findings_of, place_of, send
 from nnjit_studio.commons.client.home import parts_of
-from nnjit_studio.commons.report import read_signed, sign
+from nnjit_studio.commons.report import Finding, read_signed, sign
 from nnjit_studio.commons.server.app import ServerOptions, Service, application
 from nnjit_studio.commons.server.store import Store
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.device.host import host_profile
 from nnjit_studio.errors import CommonsError
+from nnjit_studio.fleet.jobs import Ended, Outcome
 from nnjit_studio.records import TuningRecord
+from nnjit_studio.records.gpu_candidate import parse_candidate
+from nnjit_studio.tuner.events import Finished, Measured, SessionStarted, SpaceBuilt
 
 AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/156.0.7 Safari/537.36"
 HOST = host_profile()
@@ -155,7 +161,7 @@ def test_a_cold_device_gets_what_others_found(web: Web) -> None:
     asked: list[tuple[str, str]] = []
     said = known.request(
         ["matmul:384x768x768:f32+bias#0a", "softmax:1x2:f32#0b"],
-        lambda key, settings: asked.append((key, settings)) is None,
+        lambda key, settings, _: asked.append((key, settings)) is None,
     )
     assert [settings for _, settings in asked] == [GOOD, OTHER] and "1 of 2" in said
     assert parts_of("matmul:1x2x3:f32#0c") == ("matmul", "1x2x3", "f32", "row-major")
@@ -171,3 +177,97 @@ def test_a_refusal_is_told_in_the_servers_words(web: Web) -> None:
 
 def test_an_unknown_browser_has_no_place() -> None:
     assert place_of(tuned()[0].key, HOST, "curl/8") is None
+
+
+def told_by_six(web: Web, places: dict[str, tuple[str, float]]) -> None:
+    """Six devices report settings and their speed-up over the default, by workload key."""
+    (mine,) = findings_of(tuned(), HOST)
+    findings = []
+    for key, (settings, speedup) in places.items():
+        kind, dims, dtype, layout = parts_of(key)
+        place = replace(mine.place, kind=kind, dims=dims, dtype=dtype, layout=layout)
+        findings.append((place, settings, speedup))
+    for n in range(1, 7):
+        sent = tuple(
+            Finding(place, timing("default", 10 + n * 1e-6), (timing(s, 10 / gain + n * 1e-6),))
+            for place, s, gain in findings
+        )
+        made = report(server=web.address, findings=sent)
+        web.store.accept(read_signed(sign(made, key_of(n))), f"s{n}", int(time.time()))
+
+
+def session_from(known: Known | None) -> tuple[int, float, Finished]:
+    """Rounds of a cold session against a played page, their seconds, and its summary."""
+    stage, rounds, began_s, last_s = Stage(), 0, 0.0, 0.0
+    session = stage.session(exhaustive=False)
+    for event in session.run():
+        if known and isinstance(event, SessionStarted):
+            known.request(
+                event.workloads,
+                lambda key, text, enough: not session.request(key, parse_candidate(text), enough),
+            )
+        if isinstance(event, SpaceBuilt):
+            began_s = event.t_s
+        elif isinstance(event, Measured):
+            rounds, last_s = rounds + 1, event.t_s
+    assert isinstance(event, Finished)
+    return rounds, last_s - began_s, event
+
+
+def test_with_a_good_answer_a_session_ends_after_two_rounds_a_workload(web: Web) -> None:
+    (mine,) = findings_of(tuned(), HOST)
+    alone, alone_s, cold = session_from(None)
+    winners = {w.workload: w for w in cold.workloads if w.best != "default"}
+    assert len(winners) == len(TUNABLE)
+    gains = {k: (w.best, w.gflops["after"] / w.gflops["before"]) for k, w in winners.items()}
+    told_by_six(web, gains)
+    helped, helped_s, warm = session_from(Known(ask(web.address, mine.place)))
+    print(f"rounds {alone} -> {helped}, seconds {alone_s:.1f} -> {helped_s:.1f} (played)")
+    assert helped <= 2 * len(TUNABLE) < alone
+    assert helped_s < alone_s / 4
+    assert {w.workload: w.best for w in warm.workloads if w.best != "default"} == {
+        k: best for k, (best, _) in gains.items()
+    }
+
+
+def test_a_promise_that_is_not_kept_starts_the_own_search(web: Web) -> None:
+    (mine,) = findings_of(tuned(), HOST)
+    slow = "x0=8,y0=8,r0=4,x1=8,y1=8,r1=768,order=nm,pack=1"
+    told_by_six(web, {TUNABLE[0].key: (slow, 40.0)})
+    _, _, cold = session_from(None)
+    rounds, _, misled = session_from(Known(ask(web.address, mine.place)))
+    assert rounds > 2 * len(TUNABLE)
+    assert misled.model_ms["after"] == pytest.approx(cold.model_ms["after"], rel=0.02)
+
+
+def test_a_fleet_shares_what_it_found_and_asks_first(
+    web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Sharing(tmp_path / "mine")
+    monkeypatch.setattr(verbs, "sharing", lambda: own)
+    monkeypatch.setattr(fleet_verbs, "sharing", lambda: own)
+    with KernelDatabase.open(tmp_path / "job.db") as found:
+        for each in tuned():
+            found.commit_record(each)
+    records = (tmp_path / "job.db").read_bytes()
+    monkeypatch.setattr(fleet_verbs, "connected", lambda _: nullcontext())
+    monkeypatch.setattr(
+        fleet_verbs, "run",
+        lambda _, jobs, send_files: [Ended(job, "w", 1.0, Outcome({}, records)) for job in jobs],
+    )  # fmt: skip
+    monkeypatch.setattr(fleet_verbs, "_result", lambda *_: "done")
+    model = tmp_path / "m.onnx"
+    model.write_bytes(b"model")
+    words = ["tune", str(model), "--database", str(tmp_path / "all.db"), "--server", web.address]
+    run = CliRunner()
+    refused = run.invoke(fleet_verbs.fleet, words, input="n\n")
+    assert refused.exit_code == 0 and "Nothing was sent" in refused.stderr and web.bodies == []
+    agreed = run.invoke(fleet_verbs.fleet, [*words, "--yes"])
+    assert agreed.exit_code == 0, agreed.output
+    sent = b"".join(web.bodies)
+    assert sent.decode() in agreed.stdout
+    assert [t.settings for t in read_signed(sent).report.findings[0].best] == [GOOD, OTHER]
+    assert web.store.counts()["ballots"] == 1
+    own.switch(False)
+    monkeypatch.setattr(fleet_verbs, "run", lambda *_, **__: pytest.fail("work for nothing"))
+    assert run.invoke(fleet_verbs.fleet, words).exit_code != 0

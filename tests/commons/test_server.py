@@ -61,6 +61,17 @@ def test_a_report_counts_once_and_is_acknowledged_again(store: Store) -> None:
     assert store.counts()["ballots"] == 1, "a device has one voice on a key"
 
 
+def test_a_database_that_died_acknowledges_nothing(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'commons.db'}")
+    web = client(store)
+    with store.engine.begin() as connection:
+        connection.execute(sa.text("DROP TABLE ballots"))
+    refused = web.post("/reports", content=sign(report(), key_of(1)))
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+    assert "Send the same report again" in refused.json()["hint"]
+    store.close()
+
+
 def test_the_same_report_many_times_at_once_counts_once(store: Store) -> None:
     signed = read_signed(sign(report(), key_of(1)))
     with ThreadPoolExecutor(8) as pool:

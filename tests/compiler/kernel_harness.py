@@ -19,10 +19,12 @@ _RED_ZONE = 64
 _RED = 0xAB
 
 
-@lru_cache(maxsize=1)
-def engine() -> wasmtime.Engine:
+@lru_cache
+def engine(deterministic: bool = False) -> wasmtime.Engine:
+    """``deterministic``: relaxed instructions do what they do on any processor."""
     config = wasmtime.Config()
     config.wasm_relaxed_simd = True
+    config.wasm_relaxed_simd_deterministic = deterministic
     return wasmtime.Engine(config)
 
 
@@ -43,6 +45,7 @@ def run_kernel(
     panels: Sequence[tuple[int, int]] = (),
     parts: int = 1,
     shared: Mapping[str, str] = {},
+    deterministic: bool = False,
 ) -> dict[str, np.ndarray]:
     """All outputs and workspaces after ``run`` over ``0..extent``, cut into ``parts`` calls.
 
@@ -69,14 +72,14 @@ def run_kernel(
         pointers.append(address)
         blobs.append(blob)
         address += -(-len(blob) // 16) * 16 + _RED_ZONE
-    store = wasmtime.Store(engine())
+    store = wasmtime.Store(engine(deterministic))
     pages = -(-address // 65536)
     memory = wasmtime.Memory(store, wasmtime.MemoryType(wasmtime.Limits(pages, None)))
     image = bytearray([_RED]) * (pages * 65536)
     for pointer, blob in zip(pointers, blobs, strict=True):
         image[pointer : pointer + len(blob)] = blob
     memory.write(store, image, 0)
-    module = wasmtime.Module(engine(), data)
+    module = wasmtime.Module(engine(deterministic), data)
     assert [(i.module, i.name) for i in module.imports] == [("env", "memory")]
     assert [e.name for e in module.exports] == ["run"]
     run = wasmtime.Instance(store, module, [memory]).exports(store)["run"]

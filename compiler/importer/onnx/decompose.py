@@ -6,6 +6,7 @@ Each rule replaces one node by a few; the new nodes keep the outputs' names.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -60,6 +61,16 @@ def decompose(model: onnx.ModelProto, loops: bool = False) -> onnx.ModelProto:
     rewriter = Rewriter(opset, types, constants, loops=loops)
     rewriter.dequantised = {
         node.output[0]: node for node in model.graph.node if node.op_type == "DequantizeLinear"
+    }
+    read = Counter(name for node in model.graph.node for name in node.input)
+    read.update(port.name for port in model.graph.output)
+    rewriter.read = read
+    rewriter.softmaxes = {
+        node.output[0]: rewriter.dequantised[node.input[0]]
+        for node in model.graph.node
+        if node.op_type == "Softmax"
+        and node.input[0] in rewriter.dequantised
+        and read[node.output[0]] == 1
     }
     for node in model.graph.node:
         rewriter.node = node
@@ -368,6 +379,6 @@ MICROSOFT_RULES: dict[str, Callable[[Rewriter], bool]] = {
     "QLinearLeakyRelu": quantised.qlinear_pointwise,
     "QLinearMul": quantised.qlinear_pairwise,
     "QLinearSigmoid": quantised.qlinear_pointwise,
-    "QLinearSoftmax": quantised.qlinear_pointwise,
+    "QLinearSoftmax": quantised.qlinear_softmax,
     "RotaryEmbedding": microsoft_rotary,
 }

@@ -54,12 +54,20 @@ def qlinear_conv(r: Rewriter) -> bool:
 
 
 def quantize(r: Rewriter) -> bool:
-    """Of a sum of integers that was just scaled: by one factor, as ONNX Runtime's fused kernels."""
+    """Of a sum of integers that was just scaled: by one factor, as ONNX Runtime's fused kernels.
+
+    Of a softmax of bytes of the same kind: in whole steps.
+    """
     x, scale, zero = [*r.node.input, ""][:3]
     held = r.constants.get(scale)
-    if x not in r.scaled or held is None or held.size != 1 or not zero:
+    if held is None or held.size != 1 or not zero:
         return False
     if r.dtype(zero) not in (TensorProto.UINT8, TensorProto.INT8):
+        return False
+    if x in r.softmaxes and r.dtype(r.softmaxes[x].input[0]) == r.dtype(zero):
+        _in_whole_steps(r, x, held, zero)
+        return True
+    if x not in r.scaled:
         return False
     total, factor = r.scaled[x]
     _requantise(r, total, factor / held.astype(np.float32).reshape(()), zero)
@@ -94,8 +102,9 @@ def qgemm(r: Rewriter) -> bool:
 
 
 def matmul(r: Rewriter) -> bool:
-    """Of two dequantised matrices, the second constant: the product of their integers."""
-    return _of_integers(r, False, "")
+    """Of two dequantised matrices: the product of their integers, in float32 where none is
+    constant."""
+    return _of_integers(r, False, "") or _of_activations(r)
 
 
 def gemm(r: Rewriter) -> bool:
@@ -104,6 +113,34 @@ def gemm(r: Rewriter) -> bool:
         return False
     bias = (*r.node.input, "")[2]
     return _of_integers(r, bool(r.attribute("transB", 0)), bias)
+
+
+def _of_activations(r: Rewriter) -> bool:
+    """Sums of integers in float32: exact below 2^24, else as good as sums of what they mean."""
+    pair = [r.dequantised.get(name) for name in r.node.input]
+    factor = np.ones((), np.float32)
+    for node in pair:
+        scale = r.constants.get(node.input[1]) if node else None
+        if node is None or scale is None or scale.size != 1 or scale.dtype != np.float32:
+            return False
+        if r.dtype(node.input[0]) not in (TensorProto.UINT8, TensorProto.INT8):
+            return False
+        factor = factor * scale.reshape(())
+    one = r.weight(1, np.float32)
+    whole = [r.op("DequantizeLinear", n.input[0], one, *n.input[2:]) for n in pair if n]
+    _scaled(r, r.op("MatMul", *whole), factor)
+    return True
+
+
+def _scaled(r: Rewriter, total: str, factor: NDArray[Any]) -> None:
+    """The output of a product, and what a QuantizeLinear behind it should know.
+
+    ONNX Runtime makes one operator of them where nothing else reads the dequantised operands.
+    """
+    (out,) = r.node.output
+    r.op("Mul", total, r.weight(factor), out=out)
+    if all(r.read.get(name) == 1 for name in (*r.node.input[:2], out)):
+        r.scaled[out] = total, factor
 
 
 def gather(r: Rewriter) -> bool:
@@ -131,7 +168,12 @@ def _of_integers(r: Rewriter, turned: bool, bias: str) -> bool:
     if b_zero and not a_zero:
         a_zero = r.weight(0, helper.tensor_dtype_to_np_dtype(r.dtype(a)))
     factor = pair.factor if pair.factor.size > 1 else pair.factor.reshape(())
-    scaled_product(r, (a, second, a_zero, b_zero), r.weight(factor), bias)
+    if bias:
+        scaled_product(r, (a, second, a_zero, b_zero), r.weight(factor), bias)
+    else:
+        zeros = [name for name in (a_zero, b_zero) if name]
+        total = r.op("MatMulInteger", a, second, *zeros)
+        _scaled(r, r.op("Cast", total, to=TensorProto.FLOAT), factor)
     return True
 
 
@@ -169,6 +211,26 @@ def qlinear_pointwise(r: Rewriter) -> bool:
     kind = r.node.op_type.removeprefix("QLinear")
     _quantise(r, r.op(kind, _floats(r, x, x_scale, x_zero), **kept), *y)
     return True
+
+
+def qlinear_softmax(r: Rewriter) -> bool:
+    """``com.microsoft.QLinearSoftmax``, in floats, and its whole steps."""
+    x, x_scale, x_zero, y_scale, *y_zero = r.node.input
+    held = r.constants.get(y_scale)
+    if held is None or held.size != 1 or not y_zero:
+        return qlinear_pointwise(r)
+    soft = r.op("Softmax", _floats(r, x, x_scale, x_zero), axis=r.attribute("axis", -1))
+    _in_whole_steps(r, soft, held, y_zero[0])
+    return True
+
+
+def _in_whole_steps(r: Rewriter, x: str, scale: NDArray[Any], zero: str) -> None:
+    """One is a whole number of steps in ONNX Runtime's QLinearSoftmax, which rounds it down.
+
+    A scale of a 255th, in float32, is a little more than that: one is 254 steps.
+    """
+    steps = np.floor(np.float32(1) / scale.astype(np.float32).reshape(()))
+    _requantise(r, x, steps, zero)
 
 
 def qlinear_concat(r: Rewriter) -> bool:

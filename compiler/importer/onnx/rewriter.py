@@ -23,7 +23,9 @@ class Rewriter:
 
     ``whole`` names the float32 tensors that hold what int32 ones hold, by their names; ``scaled``
     has those that are one times a factor, with it;
-    ``dequantised`` has the DequantizeLinear nodes by what they compute; ``loops`` leaves
+    ``dequantised`` has the DequantizeLinear nodes by what they compute, ``softmaxes`` those in
+    front of a Softmax, by what it computes for a single reader; ``read`` counts the readers of each
+    tensor, the graph's outputs among them; ``loops`` leaves
     recurrent layers as loops, for sizes that stay open; ``mark`` tells names of two passes apart.
     """
 
@@ -36,6 +38,8 @@ class Rewriter:
     whole: dict[str, str] = field(default_factory=dict)
     scaled: dict[str, tuple[str, NDArray[Any]]] = field(default_factory=dict)
     dequantised: Mapping[str, onnx.NodeProto] = field(default_factory=dict)
+    softmaxes: Mapping[str, onnx.NodeProto] = field(default_factory=dict)
+    read: Mapping[str, int] = field(default_factory=dict)
     count: int = 0
     loops: bool = False
     mark: str = "//"

@@ -22,10 +22,12 @@ from nnjit_studio.model import TensorSpec
 from nnjit_studio.model.feeds import seeded_feeds
 from nnjit_studio.tuner.events import Failed, Finished
 from nnjit_studio.verdict.case import (
+    LITERT,
     OURS,
     Case,
     Entry,
     files_of,
+    litert_entry,
     ort_entry,
     uploaded,
     worst_error,
@@ -35,12 +37,14 @@ from nnjit_studio.workbench import Workbench
 from nnjit_studio.workbench.jobs import export
 
 PEERS = {
-    "wasm": {"ort": "ort.wasm.min.mjs"},
+    "wasm": {"ort": "ort.wasm.min.mjs", LITERT: ""},
     "webgpu": {"ort": "ort.webgpu.min.mjs", "jsep": "ort.all.min.mjs"},
 }
 """Builds of ONNX Runtime Web by backend: on a GPU that in C++, and the older one in TypeScript."""
 MODEL_TIMEOUT_S = 600.0
 COLD_ROUNDS = 3
+WRONG = 0.9
+"""An error from which on a peer computes something else: a file that was converted wrongly."""
 POLICY = RoundsPolicy(rounds=7, min_sample_ms=20.0, warmup_ms=1500.0, max_warmup_ms=15000.0)
 """Fewer and longer samples than for kernels: one run of a model lasts up to seconds."""
 
@@ -120,7 +124,7 @@ def compare(
     contenders = ["ours", *options.peers]
     entries = [Entry("ours", OURS, "bundle/manifest.json", provider=backend)]
     for peer in options.peers:
-        entry = ort_entry(options.folder, model.onnx)
+        entry = (litert_entry if peer == LITERT else ort_entry)(options.folder, model.onnx)
         entries.append(replace(entry, name=peer, provider=backend, build=PEERS[backend][peer]))
     case = Case(options.folder, model.inputs, model.outputs, threads, entries)
     (options.folder / "job.json").write_text(json.dumps(case.job(policy, None, watched=False)))
@@ -132,13 +136,19 @@ def compare(
             with visit(server, f"models.html?cold={name}", options):
                 cold[name].append(server.next_message(MODEL_TIMEOUT_S)["first_output_ms"])
     found = {name: uploaded(model.outputs, server.uploads, name) for name in contenders}
-    errors = [worst_error(found["ours"], found[peer]) for peer in options.peers]
+    native_err = {n: worst_error(o, native) for n, o in found.items()} if native else {}
+    wrong = {peer for peer in options.peers if native_err.get(peer, 0.0) > WRONG}
+    right = [peer for peer in options.peers if peer not in wrong]
+    errors = [worst_error(found["ours"], found[peer]) for peer in right]
+    row = _row(model, threads, message)
     return {
-        **_row(model, threads, message),
+        **row,
+        "ratio": {peer: row["ratio"][peer] for peer in right},
+        "wrong": sorted(wrong),
         "backend": backend,
         "file_bytes": sum(f.stat().st_size for f in files_of(model.onnx)),
         "max_rel_err": max(errors, default=None),
-        "native_err": {n: worst_error(o, native) for n, o in found.items()} if native else {},
+        "native_err": native_err,
         "cold_ms": {name: statistics.median(times) for name, times in cold.items() if times},
         "cold_samples_ms": cold,
         "flags": running.flags,
@@ -169,8 +179,8 @@ def document(rows: Sequence[dict[str, Any]], versions: Mapping[str, str]) -> dic
     means: dict[str, dict[str, float | None]] = {}
     for threads in sorted({row["threads"] for row in rows}):
         mine = [row for row in rows if row["threads"] == threads]
-        for peer in mine[0]["ratio"]:
-            given = [row["ratio"][peer] for row in mine]
+        for peer in dict.fromkeys(peer for row in mine for peer in row["ratio"]):
+            given = [row["ratio"][peer] for row in mine if peer in row["ratio"]]
             means[f"{peer}/{threads}t"] = {"geomean": geomean(given), "worst": min(given)}
     return {
         "ok": True,
@@ -185,7 +195,8 @@ def document(rows: Sequence[dict[str, Any]], versions: Mapping[str, str]) -> dic
 def row_text(row: Mapping[str, Any]) -> str:
     """One line for a person."""
     times = "  ".join(f"{name} {ms['median']:9.2f} ms" for name, ms in row["ms"].items())
-    ratio = "  ".join(f"{x:.2f}x" for x in row["ratio"].values())
+    ratio = "  ".join(f"{peer} {x:.2f}x" for peer, x in row["ratio"].items())
+    ratio += "".join(f"  {peer} computes something else" for peer in row.get("wrong", ()))
     memory = "  ".join(f"{n} {b / 2**20:.0f} MiB" for n, b in row["memory_bytes"].items())
     return f"{row['model']:<16} {row['threads']}T  {times}  {ratio}  {memory}"
 

@@ -115,7 +115,7 @@ def models_report(result: Mapping[str, Any]) -> Report:
                 row["model"],
                 str(row["threads"]),
                 *(spread_text(ms, 1) for ms in row["ms"].values()),
-                *(f"{row['ratio'][p]:.2f}" for p in names[1:]),
+                *(f"{row['ratio'][p]:.2f}" if p in row["ratio"] else "wrong" for p in names[1:]),
                 f"{row['file_bytes'] / 2**20:.0f}",
                 *(f"{row['memory_bytes'][n] / 2**20:.0f}" for n in names),
                 *(f"{cold[n]:.0f}" if n in cold else "-" for n in names),

@@ -113,17 +113,20 @@ def models(
     backend: str = option("wasm", type=click.Choice(BACKENDS)),
     gpu: str = ADAPTER,
     importing: ImportOptions = IMPORTING_FIXED,
-    given: PeerOptions = peer_options("ort", "ort, and jsep on webgpu"),
+    given: PeerOptions = peer_options("ort", "ort; litert on wasm, jsep on webgpu"),
 ) -> None:
     """Compare whole tuned models with ONNX Runtime Web: speed, memory, cold start.
 
     FILES are .onnx models; `nnjit sample` writes some. Both run in turns in one page, called
     as a page would call them; each cold start is a page of its own in a fresh browser. Errors are
     those of both against native ONNX Runtime. On webgpu, on one thread: `ort` is ONNX Runtime Web's
-    provider in C++, `jsep` the one in TypeScript; memory is that of Wasm alone.
+    provider in C++, `jsep` the one in TypeScript; memory is that of Wasm alone. `litert` runs
+    the .tflite file of the same name that lies next to each model.
     """
     on_gpu = backend == "webgpu"
-    packages = {peer: kernel_job.PEERS["ort"] for peer in model_job.PEERS[backend]}
+    packages = {
+        p: kernel_job.PEERS[p if p in kernel_job.PEERS else "ort"] for p in model_job.PEERS[backend]
+    }
     parse = partial(model_job.parse_peers, backend)
     page, versions = given.page(parse, packages, gpu if on_gpu else "")
     here = replace(given.target, backend=backend, gpu="software" if gpu == "software" else "auto")

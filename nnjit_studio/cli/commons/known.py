@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from nnjit_studio.commons.client import ask
+from nnjit_studio.commons.client import Believed, ask
 from nnjit_studio.commons.client.home import home_of, parts_of
 from nnjit_studio.records import DeviceProfile
-from nnjit_studio.records.gpu_candidate import AnyCandidate
 
 MEASURED = 2
 """Of a workload's believed settings: the leader and the next are always measured here."""
 
+Measure = Callable[[str, str, float | None], bool]
+"""Has a session measure settings of a workload, with the speed-up that ends its search."""
+
 
 @dataclass(frozen=True)
 class Known:
-    """Candidates by kind, dims, dtype and layout, the most believed first."""
+    """What is believed by kind, dims, dtype and layout, the leader first."""
 
-    kernels: Mapping[tuple[str, str, str, str], Sequence[AnyCandidate]]
+    kernels: Mapping[tuple[str, str, str, str], Sequence[Believed]]
 
     @classmethod
     def ask(cls, server: str, device: DeviceProfile) -> Known:
@@ -31,12 +33,15 @@ class Known:
         """
         return cls(ask(server.rstrip("/"), home_of(device)))
 
-    def request(self, workloads: Sequence[str], measure: Callable[[str, str], bool]) -> str:
-        """Have a session measure what is known of its workloads; says of how many something is."""
+    def request(self, workloads: Sequence[str], measure: Measure) -> str:
+        """Have a session measure what is known of its workloads; says of how many something is.
+
+        A workload whose leader is as fast here as the crowd says is searched no further.
+        """
         asked = 0
         for key in workloads:
-            candidates = self.kernels.get(parts_of(key), ())[:MEASURED]
-            asked += bool(candidates)
-            for candidate in candidates:
-                measure(key, str(candidate))
+            believed = self.kernels.get(parts_of(key), ())[:MEASURED]
+            asked += bool(believed)
+            for each in believed:
+                measure(key, str(each.candidate), each.enough)
         return f"The commons knows {asked} of {len(workloads)} workloads; they are measured first."

@@ -33,6 +33,13 @@ def start(
     ),
     keep_days: int = option(365, "Days after which ballots are forgotten.", type=COUNT),
     proxy: str = option("", "Address of a reverse proxy whose X-Forwarded-For is believed."),
+    compiling: int = option(
+        0,
+        "Processes that compile kernels for pages from settings; 0 is no such service.",
+        flag="--compile",
+        type=click.IntRange(0, 64),
+    ),
+    kernels: Path = option(Path("kernels"), "Folder of what they made.", type=FILE),
 ) -> None:
     """Serve the commons until stopped."""
     _needs_packages()
@@ -42,7 +49,7 @@ def start(
     own = address or f"http://{host}:{port}"
     options = ServerOptions(own, _token(admin_token), keep_days)
     note(f"Serving the commons for {own} from {database.split('@')[-1]}.")
-    run(database, options, host, port, proxy)
+    run(database, options, host, port, proxy, (compiling, kernels) if compiling else None)
 
 
 def _token(file: Path | None) -> str:

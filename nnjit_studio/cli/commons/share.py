@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from nnjit_studio.cli.verbs import argument, option, verb
 from nnjit_studio.commons.client import CONSENT, Sharing, accept, offer, user_sharing
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.device.host import host_profile
+from nnjit_studio.records import TuningRecord
 
 DATABASE: Any = OPTIONS["database"]
 MOST_RECORDS = 10_000
@@ -40,17 +42,34 @@ def send(
     as_json: bool = JSON,
 ) -> None:
     """Show what would be sent to SERVER and, if you agree, send it."""
-    own, now = sharing(), int(time.time())
     with KernelDatabase.open(database_path(database), read_only=True) as known:
         records = known.all_records(limit=MOST_RECORDS)
-    offered = offer(own, server, records, host_profile(), now)
+    new = share_records(server, records, yes)
+    if new is not None:
+        answer(as_json, {"ok": True, "new": new}, "sent" if new else "the server had it already")
+
+
+def share_records(server: str, records: Sequence[TuningRecord], yes: bool) -> bool | None:
+    """Show the bytes that would travel, ask, and send them.
+
+    Returns
+    -------
+    bool or None
+        Whether the server had them not yet; None where the user did not agree.
+
+    Raises
+    ------
+    CommonsError
+        When sharing is switched off, nothing can be told, or the server refuses.
+    """
+    own = sharing()
+    offered = offer(own, server, records, host_profile(), int(time.time()))
     say(offered.data.decode())
     note(CONSENT.format(server=offered.server, line="The line above", how=HOW))
     if not yes and not click.confirm("Send it?", err=True):
         note("Nothing was sent.")
-        return
-    new = accept(own, offered)
-    answer(as_json, {"ok": True, "new": new}, "sent" if new else "the server had it already")
+        return None
+    return accept(own, offered)
 
 
 @verb("off")

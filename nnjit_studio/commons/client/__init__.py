@@ -3,10 +3,11 @@
 from nnjit_studio.commons.client.consent import CONSENT, Offer, accept, offer, user_sharing
 from nnjit_studio.commons.client.findings import findings_of, place_of
 from nnjit_studio.commons.client.sharing import Sharing
-from nnjit_studio.commons.client.web import Told, ask, ask_all, send
+from nnjit_studio.commons.client.web import Believed, Told, ask, ask_all, send
 
 __all__ = [
     "CONSENT",
+    "Believed",
     "Offer",
     "Sharing",
     "Told",

@@ -10,6 +10,7 @@ import httpx2
 import msgspec
 
 from nnjit_studio.commons.report import Place
+from nnjit_studio.commons.rule import TRUSTED_SCORE, least_kept
 from nnjit_studio.errors import CommonsError, UserError
 from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
 
@@ -31,8 +32,18 @@ def send(server: str, data: bytes) -> bool:
     return bool(told.get("new"))
 
 
-def ask(server: str, home: Place) -> dict[tuple[str, str, str, str], list[AnyCandidate]]:
-    """Candidates by kind, dims, dtype and layout, the most believed first.
+@dataclass(frozen=True)
+class Believed:
+    """A candidate that the crowd stands for."""
+
+    candidate: AnyCandidate
+    enough: float | None
+    """Speed-up over the default here with which it keeps its promise, so that no search is needed;
+    None where the promise was made for the family alone, or by too few votes."""
+
+
+def ask(server: str, home: Place) -> dict[tuple[str, str, str, str], list[Believed]]:
+    """What is believed by kind, dims, dtype and layout, the most believed first.
 
     The question names the kind of device and no kernel. What comes back are settings, which are
     parsed here; what does not parse is left out.
@@ -41,10 +52,10 @@ def ask(server: str, home: Place) -> dict[tuple[str, str, str, str], list[AnyCan
     ------
     CommonsError
     """
-    found: dict[tuple[str, str, str, str], list[AnyCandidate]] = {}
+    found: dict[tuple[str, str, str, str], list[Believed]] = {}
     for told in ask_all(server, home):
         if told.believed:
-            found.setdefault(told.workload, []).extend(_parsed(told.settings))
+            found.setdefault(told.workload, []).extend(_parsed(told))
     return found
 
 
@@ -101,11 +112,15 @@ def _told(kernel: dict[str, Any]) -> Iterator[Told]:
             )  # fmt: skip
 
 
-def _parsed(text: str) -> list[AnyCandidate]:
+def _parsed(told: Told) -> list[Believed]:
+    trusted = told.score >= TRUSTED_SCORE and not told.of_family
     try:
-        return [parse_candidate(text)] if len(text) <= 200 else []
+        candidate = parse_candidate(told.settings) if len(told.settings) <= 200 else None
     except UserError:
         return []
+    if candidate is None:
+        return []
+    return [Believed(candidate, least_kept(told.speedup) if trusted else None)]
 
 
 def _request(method: str, url: str, **given: Any) -> dict[str, Any]:

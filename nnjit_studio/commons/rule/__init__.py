@@ -2,11 +2,18 @@
 
 from nnjit_studio.commons.rule.ballot import Ballot
 from nnjit_studio.commons.rule.belief import FEWEST, Belief, Standing, believe, two_levels
-from nnjit_studio.commons.rule.extended import ExtendedSpace, extended_space, kept_promise
+from nnjit_studio.commons.rule.extended import (
+    TRUSTED_SCORE,
+    ExtendedSpace,
+    extended_space,
+    kept_promise,
+    least_kept,
+)
 from nnjit_studio.commons.rule.residuals import weights_of
 
 __all__ = [
     "FEWEST",
+    "TRUSTED_SCORE",
     "Ballot",
     "Belief",
     "ExtendedSpace",
@@ -14,6 +21,7 @@ __all__ = [
     "believe",
     "extended_space",
     "kept_promise",
+    "least_kept",
     "two_levels",
     "weights_of",
 ]

@@ -65,4 +65,9 @@ def kept_promise(promised: float, measured: float, tolerance: float = 0.1) -> bo
     promised, measured
         Speed-ups over the default: the crowd's, and this device's in turns.
     """
-    return measured >= 1 + (promised - 1) * (1 - tolerance) - tolerance * 0.5
+    return measured >= least_kept(promised, tolerance)
+
+
+def least_kept(promised: float, tolerance: float = 0.1) -> float:
+    """The smallest speed-up over the default that keeps a promise."""
+    return 1 + (promised - 1) * (1 - tolerance) - tolerance * 0.5

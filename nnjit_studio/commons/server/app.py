@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import anyio
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -19,6 +20,7 @@ from nnjit_studio.commons.report.checks import check_place
 from nnjit_studio.commons.report.signed import MOST_BYTES
 from nnjit_studio.commons.server import admin
 from nnjit_studio.commons.server.answers import FRESH_S, HOME_FIELDS, Answer, Answers
+from nnjit_studio.commons.server.compiled import CompileService
 from nnjit_studio.commons.server.metrics import Metrics
 from nnjit_studio.commons.server.openapi import document
 from nnjit_studio.commons.server.store import DAY_S, QuotaError, Store
@@ -92,6 +94,9 @@ class Service:
             new = await run_in_threadpool(self.store.accept, signed, source, now)
         except QuotaError as e:
             return self._refused(429, e.error, e.hint, "quota")
+        except SQLAlchemyError:
+            error = "The database did not answer, so that nothing is known to be counted."
+            return self._refused(503, error, "Send the same report again.", "busy")
         except CommonsError as e:
             return self._refused(400, e.error, e.hint, "refused")
         self.metrics.report_seconds.observe(time.perf_counter() - began)
@@ -157,7 +162,7 @@ class Service:
             await anyio.sleep(_PRUNE_EVERY_S)
 
 
-def application(service: Service) -> Starlette:
+def application(service: Service, compiling: CompileService | None = None) -> Starlette:
     """The application of a service; it forgets old ballots while it runs."""
 
     @asynccontextmanager
@@ -177,6 +182,7 @@ def application(service: Service) -> Starlette:
         Route("/admin", service.admin),
         Route("/admin.css", service.style),
     ]
+    routes += compiling.routes() if compiling else []
     return Starlette(routes=routes, lifespan=lifespan)
 
 

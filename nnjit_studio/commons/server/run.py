@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import uvicorn
 
+from nnjit_studio.commons.kernels import Pool, Shelf
 from nnjit_studio.commons.server.app import ServerOptions, Service, application
+from nnjit_studio.commons.server.compiled import CompileService
 from nnjit_studio.commons.server.store import Store
+from nnjit_studio.compiler.version import COMPILER_VERSION
 
 
-def run(database: str, options: ServerOptions, host: str, port: int, proxy: str = "") -> None:
+def run(
+    database: str,
+    options: ServerOptions,
+    host: str,
+    port: int,
+    proxy: str = "",
+    compiling: tuple[int, Path] | None = None,
+) -> None:
     """Serve until SIGINT or SIGTERM; requests under way are answered first.
 
     Parameters
     ----------
     proxy
         Address of a reverse proxy whose ``X-Forwarded-For`` is believed; empty for none.
+    compiling
+        Compile processes for pages, and the folder of what they made; None for no such service.
     """
     store = Store(database)
+    pool = Pool(Shelf(compiling[1], COMPILER_VERSION), compiling[0]) if compiling else None
     try:
         config = uvicorn.Config(
-            application(Service(store, options)),
+            application(Service(store, options), CompileService(pool) if pool else None),
             host=host,
             port=port,
             proxy_headers=bool(proxy),
@@ -31,3 +46,5 @@ def run(database: str, options: ServerOptions, host: str, port: int, proxy: str 
         uvicorn.Server(config).run()
     finally:
         store.close()
+        if pool:
+            pool.close()

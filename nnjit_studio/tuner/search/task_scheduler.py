@@ -64,14 +64,21 @@ class WorkloadState:
     rounds: int = 0
     swept: bool = False
     """Whether the first round is over, which every workload gets in the beginning."""
+    settled: bool = False
+    """Whether what others found is as fast here as they said: nothing else is searched."""
     gain: float = 1.0
     """Share of its time that the best pending candidate is expected to save."""
 
     @property
     def left(self) -> float:
         """Time that the workload takes now, as a share of the model's with default kernels."""
+        return self.share / self.gained
+
+    @property
+    def gained(self) -> float:
+        """Speed-up of the incumbent over the default, as the chain of duels tells it."""
         default = self.log_rates.get(self.default.settings, 0.0)
-        return self.share * math.exp(default - self.log_rates.get(self.incumbent.settings, default))
+        return math.exp(self.log_rates.get(self.incumbent.settings, default) - default)
 
     @property
     def comparable_ms(self) -> float:
@@ -91,7 +98,7 @@ class WorkloadState:
     @property
     def converged(self) -> bool:
         """Whether its expected gain is below the noise, or too small to show in the model."""
-        if not self.pending or self.left < MIN_MODEL_GAIN:
+        if self.settled or not self.pending or self.left < MIN_MODEL_GAIN:
             return True
         if self.exploit or self.tried < FIRST_LOOK:
             return False
@@ -140,7 +147,7 @@ def next_turn(
     if first is not None:
         return first
     if not hopeful and minimum:
-        hopeful = [s for s in states if s.pending and s.tried < MIN_ROUNDS]
+        hopeful = [s for s in states if s.pending and not s.settled and s.tried < MIN_ROUNDS]
     if not hopeful and exhaustive:
         hopeful = [s for s in states if s.pending]
     return max(hopeful, key=lambda s: s.priority, default=None)

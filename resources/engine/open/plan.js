@@ -39,7 +39,7 @@ export function everyVariant(open) {
 
 /** @param {OpenPlan} open @param {Dims} dims @param {PlanStep[]} steps @returns {Plan} */
 function whole(open, dims, steps) {
-  const port = (/** @type {OpenPort} */ { name, dtype, shape, buffer }) => ({ spec: { name, dtype, shape: shape.map((n) => valueOf(n, dims)) }, buffer });
+  const port = (/** @type {OpenPort} */ { name, dtype, shape, buffer, value }) => ({ spec: { name, dtype, shape: shape.map((n) => valueOf(n, dims)) }, buffer, value });
   const buffers = open.buffers.map((b) => ({ ...b, nbytes: valueOf(b.nbytes, dims) }));
   /** @type {PlanPort[]} */
   const inputs = open.inputs.map(port);

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
+import wasmtime
 from byte_products import byte_product
-from kernel_harness import run_kernel
+from kernel_harness import engine, run_kernel
 from onnx import TensorProto, helper, numpy_helper
 from run_plan import run_by_kernels
 
@@ -92,15 +94,12 @@ def _exact(m: int, k: int, n: int, kind, symmetric: bool, candidate, tier: str, 
     made = compile_program(program, candidate, tier)
     parts = min(3, made.parallel_extent)
     inputs = {"a": a, "b": _words(b)}
-    got = run_kernel(program, made.data, made.parallel_extent, inputs, made.panels, parts)["y"]
-    assert np.array_equal(got, a.astype(np.int32) @ b.astype(np.int32)), (
-        m,
-        k,
-        n,
-        kind,
-        symmetric,
-        candidate,
-    )
+    expected = a.astype(np.int32) @ b.astype(np.int32)
+    for by_bytes in (False, True):
+        call = (program, made.data, made.parallel_extent, inputs, made.panels, parts)
+        got = run_kernel(*call, deterministic=by_bytes)["y"]
+        told = (m, k, n, kind, symmetric, candidate, by_bytes)
+        assert np.array_equal(got, expected), told
 
 
 @pytest.mark.parametrize(
@@ -135,6 +134,19 @@ def test_random_products_of_bytes_are_exact() -> None:
         kind = (np.uint8, np.int8)[int(rng.integers(2))]
         symmetric, tier = bool(rng.integers(2)), ("simd128", "relaxed-simd")[int(rng.integers(2))]
         _exact(m, k, n, kind, symmetric, candidate, tier, seed)
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="x64 alone saturates")
+def test_the_two_engines_here_take_either_way() -> None:
+    operands = (f"(v128.const i8x16{f' {b}' * 16})" for b in (127, -1, 0))
+    dot = f"(i32x4.relaxed_dot_i8x16_i7x16_add_s {' '.join(operands)})"
+    text = f'(module (func (export "f") (result i32) (i32x4.extract_lane 0 {dot})))'
+    told = []
+    for by_bytes in (False, True):
+        store = wasmtime.Store(engine(by_bytes))
+        module = wasmtime.Module(engine(by_bytes), wasmtime.wat2wasm(text))
+        told.append(wasmtime.Instance(store, module, []).exports(store)["f"](store))
+    assert told[0] == 2 * 32767 != told[1]
 
 
 def test_products_of_bytes_are_used_where_they_are_exact() -> None:

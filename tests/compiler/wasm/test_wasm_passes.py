@@ -173,3 +173,7 @@ def test_hoist_constants_once_for_each_innermost_loop() -> None:
     assert {id(first.value), id(second.value)} == {id(one), id(two)}
     assert isinstance(loop, Loop)
     assert function_text(function).count("v128.const") == 3
+    hoist_constants(function, whole=True)
+    *constants, outer = function.body
+    assert len(constants) == 2, "each constant once in a call"
+    assert function_text(function).count("v128.const") == 2

@@ -1,0 +1,52 @@
+"""Dimensions with a range of their own, and ways to leave fewer of them open."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nnjit_studio.compiler.any_size.narrower import narrower
+from nnjit_studio.compiler.any_size.probe import Probe, probe
+from nnjit_studio.errors import UserError
+from nnjit_studio.model.size import Dim
+
+BATCH, HEIGHT, WIDTH = Dim("batch"), Dim("height", 1, 80), Dim("width")
+EXAMPLE = {"batch": 1, "height": 48, "width": 192}
+
+
+def test_small_sizes_go_first_then_dimensions_with_a_range() -> None:
+    found = Probe({}, (BATCH, HEIGHT, WIDTH), {}, (), ())
+    ways = list(narrower(found, EXAMPLE))
+    assert ways[0] == found
+    assert [d.low for d in ways[1].dims] == [1, 48, 1]
+    kept = [dict(way.fixed) for way in ways[2:]]
+    assert kept[0] == {"height": 48}
+    assert {"batch": 1} in kept and {"width": 192} in kept
+    assert {"height": 48, "batch": 1} in kept and len(kept) == 6
+
+
+def test_nothing_open_has_no_way() -> None:
+    assert not list(narrower(Probe({}, (), {}, (), ()), {}))
+
+
+class Windows:
+    """Runs at lengths of one range, as a network that wants one window does."""
+
+    inputs: ClassVar[dict[str, Any]] = {"x": ("batch", "length")}
+    tensors = ("x",)
+
+    def run(self, sizes: dict[str, int], names: Any = ()) -> dict[str, tuple[int, ...]]:
+        if not self.runs(sizes):
+            raise UserError("It does not run.", "")
+        return {"x": (sizes["batch"], sizes["length"])}
+
+    def runs(self, sizes: dict[str, int]) -> bool:
+        return sizes["batch"] >= 1 and 192 <= sizes["length"] <= 703
+
+
+def test_a_range_of_lengths_is_found_to_its_ends() -> None:
+    trial: Any = Windows()
+    found = probe(trial, {"x": np.zeros((1, 512))})
+    assert found.dims == (Dim("batch"), Dim("length", 192, 703))
+    assert all(192 <= sample["length"] <= 703 for sample in found.samples)
