@@ -99,7 +99,7 @@ BARS = (
         tests="tests/commons/test_simulation.py tests/commons/test_rule.py"),
     Bar(22, "A/A false improvements: at most 1 %", "same kernels"),
     Bar(23, "window while tuning: p99 33 ms, 150 ms at most, 20 pictures a second", "window"),
-    Bar(24, "window in 3 s, 90 MB of model drawn in 5 s, first tuned kernel judged in 60 s", "cold start"),
+    Bar(24, "window in 3 s, 90 MB of model drawn in 5 s, first tuned kernel in 60 s", "cold start"),
     Bar(25, "what is said of the sandbox is true", tests="tests/end2end/machine/"
         "test_doctor_truth.py tests/engine/test_sandbox.py"),
 )  # fmt: skip

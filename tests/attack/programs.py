@@ -208,17 +208,17 @@ def responsive(run: Campaign, report: str) -> Outcome:
 
 
 def cold_start(run: Campaign) -> Outcome:
-    """Seconds to the window and the drawn graph, and to the first verdict of a duel with an empty database."""
+    """Seconds to the window and the drawn graph, and to the first swap of an empty database."""
     from cold_start import measure
 
     model = _model(run)
     times = [measure(model) for _ in run.rounds()]
-    times += [{"first verdict": _first_verdict_s(model, run.folder)}]
+    times += [{"first swap": _first_swap_s(model, run.folder)}]
     return soon(run, times)
 
 
 def soon(run: Campaign, times: list[Mapping[str, float]]) -> Outcome:
-    limits = {"window": 3.0, "graph": 5.0, "first verdict": FIRST_VALUE_S}
+    limits = {"window": 3.0, "graph": 5.0, "first swap": FIRST_VALUE_S}
     found = {name: [t[name] for t in times if name in t] for name in limits}
     medians = {name: statistics.median(some) for name, some in found.items() if some}
     holds = all(medians.get(name, limit + 1) <= limit for name, limit in limits.items())
@@ -226,15 +226,15 @@ def soon(run: Campaign, times: list[Mapping[str, float]]) -> Outcome:
     return run.outcome(holds, {}, note=f"{told} (medians); load average {os.getloadavg()[0]:.1f}")
 
 
-def _first_verdict_s(model: Path, folder: Path) -> float:
-    """From the start of `nnjit tune` to its first duel of two kernels; infinite without one."""
+def _first_swap_s(model: Path, folder: Path) -> float:
+    """From the start of `nnjit tune` to its first swap; no number where it ends without one."""
     with tempfile.TemporaryDirectory(dir=folder) as fresh:
-        command = _command("tune", str(model), "--seconds", "10", "--target", "chromium", "--json",
+        command = _command("tune", str(model), "--seconds", "40", "--target", "chromium", "--json",
                            "--database", f"{fresh}/kernels.db", *_ALONE)  # fmt: skip
         begun, first = time.monotonic(), float("inf")
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=_ROOT) as process:
             for line in process.stdout or ():
-                if json.loads(line).get("event") == "measured" and first == float("inf"):
+                if json.loads(line).get("event") == "swapped" and first == float("inf"):
                     first = time.monotonic() - begun
     return first
 

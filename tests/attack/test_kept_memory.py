@@ -38,3 +38,39 @@ def test_freed_blocks_below_one_in_use_are_given_back() -> None:
     if said.stdout.strip() == "none":
         pytest.skip("not glibc")
     assert int(said.stdout) > 50
+
+
+ARENAS = """
+import ctypes, os, tempfile, threading
+from nnjit_studio.ui.startup.garbage_collector import few_arenas
+
+fine = few_arenas()
+barrier = threading.Barrier(9)
+
+def work():
+    kept = [b"x" * 5000 for _ in range(100)]
+    barrier.wait()
+    barrier.wait()
+
+for _ in range(8):
+    threading.Thread(target=work).start()
+barrier.wait()
+libc = ctypes.CDLL(None)
+libc.fopen.restype = ctypes.c_void_p
+with tempfile.NamedTemporaryFile() as told:
+    stream = ctypes.c_void_p(libc.fopen(told.name.encode(), b"w"))
+    libc.malloc_info(0, stream)
+    libc.fclose(stream)
+    print(told.read().count(b"<heap nr=") if fine else "none")
+barrier.wait()
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks glibc")
+def test_threads_share_two_arenas() -> None:
+    said = subprocess.run(
+        [sys.executable, "-c", ARENAS], capture_output=True, text=True, check=True
+    )
+    if said.stdout.strip() == "none":
+        pytest.skip("not glibc")
+    assert int(said.stdout) <= 2

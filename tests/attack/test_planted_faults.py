@@ -118,6 +118,6 @@ def test_a_window_that_stands_still(
 @pytest.mark.parametrize(("first", "window", "holds"), [(30.0, 2.0, True), (61.0, 2.0, False),
                                                         (30.0, 3.5, False)])  # fmt: skip
 def test_a_slow_start(first: float, window: float, holds: bool, tmp_path: Path) -> None:
-    times = [{"window": window, "graph": 4.0}, {"first verdict": first}]
+    times = [{"window": window, "graph": 4.0}, {"first swap": first}]
     assert programs.soon(campaign(tmp_path, 1), times).holds is holds
     assert not programs.soon(campaign(tmp_path, 1), times[:1]).holds

@@ -20,7 +20,7 @@ from nnjit_studio.tuner.events import Event
 from nnjit_studio.ui.page.headless import qt_messages_to_logging
 from nnjit_studio.ui.page.process import choose_platform
 from nnjit_studio.ui.startup import crash
-from nnjit_studio.ui.startup.garbage_collector import GarbageCollector
+from nnjit_studio.ui.startup.garbage_collector import GarbageCollector, few_arenas
 from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.state.services import PageVisits
 from nnjit_studio.ui.window.main_window import MakeEngineView, StudioWindow
@@ -126,6 +126,7 @@ def _run(
 
 
 def _application() -> QApplication:
+    few_arenas()
     app = QApplication.instance() or QApplication(sys.argv[:1])
     assert isinstance(app, QApplication)
     app.setOrganizationName(ORGANIZATION)
