@@ -127,6 +127,17 @@ class Numbers:
                     return self._product(parts[at]) * int(factor[at]) + int(rest[at, 0])
         return None
 
+    def cut_formula(
+        self, vector: Vector, bases: Mapping[Vector, Size], divisors: Iterable[int]
+    ) -> Size | None:
+        """A formula for what is cut of a number that has one: a multiple of ``base // divisor``."""
+        v = np.array(vector, np.int64)
+        for (other, base), by in itertools.product(bases.items(), divisors):
+            made = _line(v, np.array(other, np.int64) // by, base // by)
+            if made is not None:
+                return made
+        return None
+
     def _product(self, places: NDArray[np.intp]) -> Size:
         formulas = list(self._atoms.values())
         product = size(1)

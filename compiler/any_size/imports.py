@@ -46,7 +46,7 @@ from nnjit_studio.records import Kernel
 
 IMPORTS = 4
 """Sizes at which a model is imported: three decide a formula, the fourth may refuse it."""
-PATIENCE_S = 90.0
+PATIENCE_S = 150.0
 """No other way to keep dimensions is begun after so long."""
 _DRAWS = 40
 _SCALES = (1, 2, 4, 8, 16)

@@ -34,14 +34,20 @@ _SAMPLES = 6
 _HELD_OUT = 3
 """and have to be right at so many more, which leave other remainders."""
 _TRIES = 24
-_DRAWS = 4000
+_DRAWS, _STAGES = 6000, 6
 _SMALLEST, _SPREAD = 34, 360
 """Sizes are drawn from here on: all loops over them run, unrolled ones too."""
 _TURN = 16
+_MULTIPLES = 65
+_WIDE = 8
+"""Tiles of so many rows want sizes twice as far apart: few leave a wanted remainder."""
 _REMAINDERS = (10, 11, 14, 15)
 """Of a turn of an unrolled loop of vectors: single vectors and single elements are left."""
-_DIVISORS = (4, 8, 16, 1024)
-"""By which schedules cut: lanes, panels, turns of vectors, blocks of a parallel loop."""
+_DIVISORS = (2, 4, 8, 16, 1024)
+"""By which schedules cut: strides, lanes, panels, turns of vectors, blocks of a parallel loop."""
+
+_CUTS = (4, 8, 16, 32, 64, 128)
+"""By which counts and bytes are divided to whole vectors, turns and lines."""
 
 At = Callable[[Mapping[str, int]], Program]
 """The program of a kernel at sizes of the dimensions."""
@@ -136,13 +142,14 @@ class _Maker:
         samples, held_out = self._samples(wanted)
         atoms = self._atoms([s.sizes for s in samples], wanted)
         rows = list(zip(*(s.constants for s in samples), strict=True))
+        bases = _bases(rows, atoms)
         *_, extent = rows
         scalars: dict[Scalar, int] = {}
         places: list[int | None] = []
         for row in rows[:-1]:
-            scalar = self._scalar(row, atoms)
+            scalar = self._scalar(row, atoms, bases)
             places.append(scalars.setdefault(scalar, len(scalars)) if scalar else None)
-        found = self._scalar(extent, atoms)
+        found = self._scalar(extent, atoms, bases)
         whole = found.size if found else size(int(extent[0][1]))
         for sample in held_out:
             self._check(sample, samples[0], [*places, None], tuple(scalars), whole)
@@ -208,7 +215,7 @@ class _Maker:
 
     def _sample(self, sizes: Sizes) -> tuple[object, _Sample]:
         program = self.at(sizes)
-        made = [lowered(program, tier) for tier in TIERS]
+        made = [lowered(program, tier, self._keeps_loops()) for tier in TIERS]
         read = [parts(function) for function, _ in made]
         loops = made[0][1]
         constants = [c for _, found in read for c in found]
@@ -221,23 +228,41 @@ class _Maker:
         """Sizes that leave the wanted remainders, and others by :data:`_TURN` as varied as may
         be: what is fitted to too few holds for them alone."""
         rng, seen = random.Random(0), set()
-        known: set[tuple[str, int]] = set()
+        known: set[tuple[int, int]] = set()
         smallest = [(d, self._first(d)) for d in self.dims]
+        turned, wide = self._turned(), 1 + max((by for _, by, _ in wanted), default=0) // _WIDE
         for turn in itertools.count():
             for attempt in range(_DRAWS):
-                sizes = {d.name: _drawn_size(d, low, rng) for d, low in smallest}
-                key = tuple(sizes.values())
-                rests = {(name, n % _TURN) for name, n in sizes.items()}
-                new = known.isdisjoint(rests) if wanted else self._in_turn(sizes, turn)
-                fits = all(s.at(sizes) % by == rest for s, by, rest in wanted)
-                apart = len(set(key)) == len(key) and key not in seen
-                if fits and apart and (new or attempt > _DRAWS // 2):
+                sizes = {d.name: _drawn_size(d, low, wide, rng) for d, low in smallest}
+                key = tuple(e.at(sizes) for e in turned)
+                if key in seen or len(set(sizes.values())) < len(sizes):
+                    continue
+                if any(s.at(sizes) % by != rest for s, by, rest in wanted):
+                    continue
+                rests = {(i, n % _TURN) for i, n in enumerate(key)}
+                stage = _STAGES * attempt // _DRAWS
+                new = stage % 2 or known.isdisjoint(rests)
+                if new and (wanted or _remain(key, turn, stage // 2)):
                     seen.add(key)
                     known |= rests
                     yield sizes
                     break
             else:
                 return
+
+    def _keeps_loops(self) -> bool:
+        """Where a loop runs over a map and one over its strided map: at odd sizes alone a column of
+        padding is left, in a loop of one turn or none."""
+        turned = self._turned()
+        return len(turned) > 1 and any(e not in map(size, e.dims) for e in turned)
+
+    def _turned(self) -> list[Size]:
+        """What loops run over, without multiples of one another."""
+        whole = [e for e in self.extents if e in map(size, e.dims)]
+        several = [o * k for o in self.extents for k in range(2, _MULTIPLES)]
+        known = {d for e in whole for d in e.dims}
+        others = [e for e in self.extents if e not in several and not known.issuperset(e.dims)]
+        return whole + others or [*map(size, self.dims)]
 
     def _first(self, dim: Dim) -> int:
         """Steps of a dimension from which on all loops that follow it alone have turns enough."""
@@ -246,14 +271,6 @@ class _Maker:
         while any(e.at({dim.name: dim.step * low}) < _SMALLEST for e in follow):
             low += 1
         return low
-
-    def _in_turn(self, sizes: Sizes, turn: int) -> bool:
-        """Whether loops over extents end with a remainder, and with another one each turn."""
-        whole = [e for e in self.extents if e in map(size, e.dims)]
-        return all(
-            e.at(sizes) % _TURN == _REMAINDERS[(turn + i) % len(_REMAINDERS)]
-            for i, e in enumerate(whole or self.extents)
-        )
 
     def _vector(self, value: Size, samples: Sequence[Sizes]) -> Vector:
         return tuple(value.at(sizes) for sizes in samples)
@@ -273,7 +290,9 @@ class _Maker:
                 atoms.setdefault(vector, value)
         return Numbers(atoms)
 
-    def _scalar(self, row: Sequence[Constant], atoms: Numbers) -> Scalar | None:
+    def _scalar(
+        self, row: Sequence[Constant], atoms: Numbers, bases: Mapping[Vector, Size]
+    ) -> Scalar | None:
         """The parameter that a constant becomes; None where it stays one."""
         kind, values = row[0][0], [value for _, value in row]
         if len(set(values)) == 1:
@@ -287,14 +306,31 @@ class _Maker:
                     if formula is not None:
                         return Scalar(way, formula)
         if kind != "f32":
-            formula = atoms.formula(tuple(map(int, values)))
+            vector = tuple(map(int, values))
+            formula = atoms.formula(vector) or atoms.cut_formula(vector, bases, _CUTS)
             if formula is not None:
                 return Scalar("int", formula)
         raise refused(f"a number of {self.name} has no formula: {', '.join(map(str, values))}")
 
 
-def _drawn_size(dim: Dim, low: int, rng: random.Random) -> int:
-    return dim.step * rng.randint(low, low + max(_SPREAD // dim.step, _TURN, low))
+def _bases(rows: Sequence[Sequence[Constant]], atoms: Numbers) -> dict[Vector, Size]:
+    """The whole numbers that have a formula: counts of turns are cut of them."""
+    vectors = {tuple(int(v) for _, v in row) for row in rows if row[0][0] == "i32"}
+    found = ((v, atoms.formula(v)) for v in sorted(vectors) if len(set(v)) > 1)
+    return {vector: formula for vector, formula in found if formula is not None}
+
+
+def _drawn_size(dim: Dim, low: int, wide: int, rng: random.Random) -> int:
+    return dim.step * rng.randint(low, low + max(_SPREAD // dim.step, _TURN, 3 * low) * wide)
+
+
+def _remain(extents: Sequence[int], turn: int, stage: int) -> bool:
+    """Whether loops end with a remainder: another one each turn, then any, then perhaps none."""
+    rests = [n % _TURN for n in extents]
+    if stage == 0:
+        places = (turn + i for i in range(len(rests)))
+        return rests == [_REMAINDERS[place % len(_REMAINDERS)] for place in places]
+    return stage > 1 or all(rest > LANES and rest % LANES for rest in rests)
 
 
 def _bits(constant: Constant) -> int:

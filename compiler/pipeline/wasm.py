@@ -101,12 +101,12 @@ def _encode(state: _State) -> None:
     state.data = encode_module(state.function)
 
 
-def lowered(program: Program, tier: str) -> tuple[Function, Scheduled]:
+def lowered(program: Program, tier: str, keep_loops: bool = False) -> tuple[Function, Scheduled]:
     """A kernel as Wasm IR by its first guess, with loops that may run no time at all; for
     :func:`encoded`, when its sizes have become parameters."""
     state = _State(program, None, tier, None)
     _schedule(state)
-    state.function = lower(program, state.loops, tier, any_size=True)
+    state.function = lower(program, state.loops, tier, True, keep_loops)
     _fuse(state)
     return state.function, state.loops
 

@@ -63,7 +63,7 @@ class Context:
         self.program = program
         self.function = function
         self.relaxed = relaxed
-        self.any_size = False
+        self.any_size = self.keep_loops = False
         self.out: list[Node] = []
         self.conditional = 0
         self.accumulators: dict[str, int] = {}

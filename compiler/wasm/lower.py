@@ -41,15 +41,22 @@ _STORES = {
 }  # fmt: skip
 
 
-def lower(program: Program, scheduled: Scheduled, tier: str, any_size: bool = False) -> Function:
+def lower(
+    program: Program,
+    scheduled: Scheduled,
+    tier: str,
+    any_size: bool = False,
+    keep_loops: bool = False,
+) -> Function:
     """Wasm IR of a scheduled program: ``run(pointers..., begin, end)``.
 
-    With ``any_size`` no loop is taken to run at least once: its bounds may become parameters.
+    With ``any_size`` no loop is taken to run at least once: its bounds may become parameters. With
+    ``keep_loops`` those of one turn or none stay too, which other sizes may run more often.
     """
     names = [b.name for b in program.buffers]
     function = Function([*names, "begin", "end"])
     ctx = Context(program, function, tier == "relaxed-simd", index)
-    ctx.any_size = any_size
+    ctx.any_size, ctx.keep_loops = any_size, keep_loops
     extent = scheduled.parallel_extent
     ctx.bind_parameter(BEGIN, len(names), 0, extent - 1)
     ctx.bind_parameter(END, len(names) + 1, 0, extent)
@@ -263,9 +270,9 @@ def _let(ctx: Context, var: str, value: Expr, body: list[Statement]) -> None:
 def _for(ctx: Context, loop: For) -> None:
     if isinstance(loop.begin, Const) and isinstance(loop.end, Const):
         trips = -(-(int(loop.end.value) - int(loop.begin.value)) // loop.step)
-        if trips <= 0:
+        if trips <= 0 and not ctx.keep_loops:
             return
-        if trips == 1:
+        if trips == 1 and not ctx.keep_loops:
             _let(ctx, loop.var, loop.begin, loop.body)
             return
     low, last = ctx.bounds(loop.begin)[0], ctx.bounds(loop.end)[1] - 1
