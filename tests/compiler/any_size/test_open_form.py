@@ -120,15 +120,14 @@ def test_attention_takes_any_batch_and_length(tmp_path: Path) -> None:
     assert {d.name: d.high for d in plan.dims}["sequence"] == 40
 
 
-def test_a_formula_that_holds_for_its_samples_alone_leaves_fewer_sizes_open(
+def test_a_formula_that_holds_for_its_samples_alone_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two samples do not tell formulas apart."""
-    monkeypatch.setattr(kernels, "_SAMPLES", 2)
+    """One sample tells no formula."""
+    monkeypatch.setattr(kernels, "_SAMPLES", 1)
     path = attention(tmp_path)
-    made = import_any(path, tmp_path / "w.bin", {"x": rand(2, 9, 16)})
-    assert made is not None and len(made.plan.dims) == 1
-    assert "stays" in made.notes[0] and "is wrong at" in made.notes[0]
+    with pytest.raises(ModelError, match=r"a formula of .* is wrong at"):
+        import_any(path, tmp_path / "w.bin", {"x": rand(2, 9, 16)})
 
 
 @pytest.fixture(scope="module")
