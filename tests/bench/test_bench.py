@@ -291,6 +291,7 @@ def model_row(name: str, threads: int, ratio: float) -> dict[str, Any]:
         "threads": threads,
         "ms": ms,
         "ratio": {"ort": ratio},
+        "intervals": {"ort": {"median": ratio, "low": ratio - 0.1, "high": ratio + 0.1}},
         "file_bytes": 2**20,
         "memory_bytes": {"ours": 2**21, "ort": 2**22},
         "cold_ms": {"ours": 10.0},
@@ -303,18 +304,18 @@ def model_row(name: str, threads: int, ratio: float) -> dict[str, Any]:
 
 def test_models_document_means_by_threads() -> None:
     rows = [model_row("a", 1, 1.0), model_row("b", 1, 4.0), model_row("a", 2, 3.0)]
-    result = models.document(rows, {"onnxruntime-web": "1"})
+    result = models.document(rows, {"onnxruntime-web": "1"}, [0.1])
     assert result["ratios"]["ort/1t"] == {"geomean": 2.0, "worst": 1.0}
     assert result["ratios"]["ort/2t"]["worst"] == 3.0
     text = tables.models_report(result).markdown()
-    times = "| b | 1 | 2.0 (2.0; 0.0) | 8.0 (8.0; 0.0) | 4.00 |"
+    times = "| b | 1 | 2.0 (2.0; 0.0) | 8.0 (8.0; 0.0) | 4.00x (3.90..4.10) |"
     assert f"{times} 1 | 2 | 4 | 10 | - | 1.0e-06 | 2.0e-06 |" in text
     assert "ort/1t: geometric mean 2.00, worst 1.00." in text
 
 
 def test_a_peer_that_computes_something_else_has_no_ratio() -> None:
     rows = [model_row("a", 1, 2.0), {**model_row("b", 1, 9.0), "ratio": {}, "wrong": ["ort"]}]
-    result = models.document(rows, {})
+    result = models.document(rows, {}, [0.1])
     assert result["ratios"] == {"ort/1t": {"geomean": 2.0, "worst": 2.0}}
     assert "| wrong |" in tables.models_report(result).markdown()
     assert "ort computes something else" in models.row_text(rows[1])

@@ -33,6 +33,7 @@ from nnjit_studio.verdict.case import (
     worst_error,
     write_inputs,
 )
+from nnjit_studio.verdict.figures import paired_ratio
 from nnjit_studio.workbench import Workbench
 from nnjit_studio.workbench.jobs import export
 
@@ -45,8 +46,9 @@ MODEL_TIMEOUT_S = 600.0
 COLD_ROUNDS = 3
 WRONG = 0.9
 """An error from which on a peer computes something else: a file that was converted wrongly."""
-POLICY = RoundsPolicy(rounds=7, min_sample_ms=20.0, warmup_ms=1500.0, max_warmup_ms=15000.0)
-"""Fewer and longer samples than for kernels: one run of a model lasts up to seconds."""
+POLICY = RoundsPolicy(rounds=11, min_sample_ms=20.0, warmup_ms=1500.0, max_warmup_ms=15000.0)
+"""Fewer and longer samples than for kernels, for one run of a model lasts up to seconds; enough
+for an interval."""
 
 
 @dataclass(frozen=True)
@@ -141,9 +143,13 @@ def compare(
     right = [peer for peer in options.peers if peer not in wrong]
     errors = [worst_error(found["ours"], found[peer]) for peer in right]
     row = _row(model, threads, message)
+    samples = row["samples_ms"]
+    found_ratios = {p: paired_ratio(samples["ours"], samples[p]) for p in right}
+    intervals = {peer: ratio for peer, ratio in found_ratios.items() if ratio}
     return {
         **row,
-        "ratio": {peer: row["ratio"][peer] for peer in right},
+        "ratio": {p: intervals[p].median if p in intervals else row["ratio"][p] for p in right},
+        "intervals": {peer: ratio.to_json() for peer, ratio in intervals.items()},
         "wrong": sorted(wrong),
         "backend": backend,
         "file_bytes": sum(f.stat().st_size for f in files_of(model.onnx)),
@@ -174,7 +180,9 @@ def _row(model: PreparedModel, threads: int, message: Mapping[str, Any]) -> dict
     }
 
 
-def document(rows: Sequence[dict[str, Any]], versions: Mapping[str, str]) -> dict[str, Any]:
+def document(
+    rows: Sequence[dict[str, Any]], versions: Mapping[str, str], load_before: list[float]
+) -> dict[str, Any]:
     """The benchmark's JSON; geometric means and worst ratios by peer and threads."""
     means: dict[str, dict[str, float | None]] = {}
     for threads in sorted({row["threads"] for row in rows}):
@@ -186,16 +194,23 @@ def document(rows: Sequence[dict[str, Any]], versions: Mapping[str, str]) -> dic
         "ok": True,
         "browser": rows[0]["browser"] if rows else "",
         "flags": rows[0]["flags"] if rows else "",
-        **measured_now(None, versions),
+        **measured_now(load_before, versions),
         "rows": list(rows),
         "ratios": means,
     }
 
 
+def ratio_text(row: Mapping[str, Any], peer: str) -> str:
+    """A ratio with its interval, where there were samples enough for one."""
+    text = f"{row['ratio'][peer]:.2f}x"
+    interval = row["intervals"].get(peer)
+    return f"{text} ({interval['low']:.2f}..{interval['high']:.2f})" if interval else text
+
+
 def row_text(row: Mapping[str, Any]) -> str:
     """One line for a person."""
     times = "  ".join(f"{name} {ms['median']:9.2f} ms" for name, ms in row["ms"].items())
-    ratio = "  ".join(f"{peer} {x:.2f}x" for peer, x in row["ratio"].items())
+    ratio = "  ".join(f"{peer} {ratio_text(row, peer)}" for peer in row["ratio"])
     ratio += "".join(f"  {peer} computes something else" for peer in row.get("wrong", ()))
     memory = "  ".join(f"{n} {b / 2**20:.0f} MiB" for n, b in row["memory_bytes"].items())
     return f"{row['model']:<16} {row['threads']}T  {times}  {ratio}  {memory}"

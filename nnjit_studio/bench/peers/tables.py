@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nnjit_studio.bench.conditions import threads_text
+from nnjit_studio.bench.peers.models import ratio_text
 from nnjit_studio.bench.report import Report, Table, spread_text
 
 _MEANS = {
@@ -115,7 +116,7 @@ def models_report(result: Mapping[str, Any]) -> Report:
                 row["model"],
                 str(row["threads"]),
                 *(spread_text(ms, 1) for ms in row["ms"].values()),
-                *(f"{row['ratio'][p]:.2f}" if p in row["ratio"] else "wrong" for p in names[1:]),
+                *(ratio_text(row, p) if p in row["ratio"] else "wrong" for p in names[1:]),
                 f"{row['file_bytes'] / 2**20:.0f}",
                 *(f"{row['memory_bytes'][n] / 2**20:.0f}" for n in names),
                 *(f"{cold[n]:.0f}" if n in cold else "-" for n in names),

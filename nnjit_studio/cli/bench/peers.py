@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from nnjit_studio.bench.conditions import load_average
 from nnjit_studio.bench.peers import kernels as kernel_job
 from nnjit_studio.bench.peers import models as model_job
 from nnjit_studio.bench.peers import tables
@@ -130,6 +131,7 @@ def models(
     parse = partial(model_job.parse_peers, backend)
     page, versions = given.page(parse, packages, gpu if on_gpu else "")
     here = replace(given.target, backend=backend, gpu="software" if gpu == "software" else "auto")
+    load_before = load_average()
     rows = []
     for count in (1,) if on_gpu else thread_counts(threads):
         for file in files:
@@ -144,7 +146,7 @@ def models(
                 )
             note(model_job.row_text(row))
             rows.append(row)
-    result = model_job.document(rows, versions)
+    result = model_job.document(rows, versions, load_before)
     publish(result, tables.models_report, given.output)
 
 
