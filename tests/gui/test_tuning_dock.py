@@ -181,6 +181,19 @@ def test_tuning_pauses_and_the_model_is_free_meanwhile(qtbot, window, workbench,
     assert unfinished.read(window.settings) is None
 
 
+def test_events_are_kept_of_the_latest_session_alone(qtbot, window, workbench, model_file):
+    with qtbot.waitSignal(window.session.done):
+        window.open_model(model_file)
+    kept = []
+    for _ in range(3):
+        with qtbot.waitSignal(window.session.done):
+            window.start_tuning()
+        kept.append(len(window.session.events))
+        assert isinstance(window.session.events[0], ev.SessionStarted)
+    assert kept[0] == kept[1] == kept[2] > 1
+    assert window.session.dropped >= kept[0] + kept[1]
+
+
 def test_a_paused_session_stops_and_a_serving_one_rests(qtbot, window, workbench, model_file):
     workbench.rests = True
     with qtbot.waitSignal(window.session.done):

@@ -137,18 +137,18 @@ class KernelPanel(Panel):
     def _forget(self) -> None:
         self.kernel, self._wanted = None, ("", "")
         self._measured.clear()
-        self._seen = len(self._session.events)
+        self._seen = self._session.dropped + len(self._session.events)
         self._before = ""
         self.caption.setText(EMPTY)
         self._say("", "muted")
         self._enable()
 
     def _take_events(self) -> None:
-        events = self._session.events
-        for event in events[self._seen :]:
+        events, dropped = self._session.events, self._session.dropped
+        for event in events[max(0, self._seen - dropped) :]:
             if isinstance(event, Measured):
                 self._measured[event.workload, event.candidate] = event
-        self._seen = len(events)
+        self._seen = dropped + len(events)
 
     def _take_records(self, records: list[TuningRecord]) -> None:
         self._records = records

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -78,6 +78,9 @@ class StudioSession(QObject):
         self.state = SessionState()
         self.texts = TextSession(workbench.page)
         self.events: list[ev.Event] = []
+        """Of the latest tuning session, and of what went on since."""
+        self.dropped = 0
+        """Events of earlier sessions, which are no longer kept."""
         self.results: dict[str, object] = {}
         self.budget_s: float | None = None
         self._serving = False
@@ -309,7 +312,7 @@ class StudioSession(QObject):
 
     def _take(self, items: list[Any]) -> None:
         events = [item for item in items if isinstance(item, ev.Event)]
-        self.events.extend(e for e in events if not isinstance(e, PASSING))
+        self.keep(events)
         self.state.reduce(events)
         self.state.take_text(item for item in items if isinstance(item, TextEvent))
         told = [item.text for item in items if isinstance(item, Phase)]
@@ -336,6 +339,15 @@ class StudioSession(QObject):
         for problem in problems(events):
             self.problem.emit(problem)
         self.refresh()
+
+    def keep(self, events: Iterable[ev.Event]) -> None:
+        """Add to ``events``, which a tuning session begins anew."""
+        for event in events:
+            if isinstance(event, ev.SessionStarted):
+                self.dropped += len(self.events)
+                self.events.clear()
+            if not isinstance(event, PASSING):
+                self.events.append(event)
 
     def _returned(self, job: str, result: Any) -> None:
         log.info("%s ended after %.1f s", job, time.monotonic() - self._started_s)

@@ -75,11 +75,9 @@ class SessionFiles(QObject):
     def _last_run(self) -> list[ev.Event]:
         """Events of the latest tuning session of the open model."""
         events, model = self._host.session.events, self._host.session.state.model
-        for place in range(len(events) - 1, -1, -1):
-            start = events[place]
-            if isinstance(start, ev.SessionStarted):
-                same = model is not None and start.model == model.graph.name
-                return events[place:] if same else []
+        match events:
+            case [ev.SessionStarted(model=name), *_] if model and name == model.graph.name:
+                return list(events)
         return []
 
     def _take(self, result: Path | SavedSession) -> None:
@@ -96,7 +94,7 @@ class SessionFiles(QObject):
         saved, self._awaited = self._awaited, None
         if job == "open" and saved is not None:
             session = self._host.session
-            session.events.extend(saved.events)
+            session.keep(saved.events)
             session.state.reduce(saved.events)
             session.select(saved.workload)
             session.refresh()
