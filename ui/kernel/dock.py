@@ -137,18 +137,18 @@ class KernelPanel(Panel):
     def _forget(self) -> None:
         self.kernel, self._wanted = None, ("", "")
         self._measured.clear()
-        self._seen = self._session.dropped + len(self._session.events)
+        self._seen = self._session.events.count_all
         self._before = ""
         self.caption.setText(EMPTY)
         self._say("", "muted")
         self._enable()
 
     def _take_events(self) -> None:
-        events, dropped = self._session.events, self._session.dropped
-        for event in events[max(0, self._seen - dropped) :]:
+        events = self._session.events
+        for event in events.since(self._seen):
             if isinstance(event, Measured):
                 self._measured[event.workload, event.candidate] = event
-        self._seen = dropped + len(events)
+        self._seen = events.count_all
 
     def _take_records(self, records: list[TuningRecord]) -> None:
         self._records = records

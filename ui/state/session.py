@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -22,6 +22,7 @@ from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.state import event_log
 from nnjit_studio.ui.state.forms import Forms
 from nnjit_studio.ui.state.jobs import Job, JobProblem, reader
+from nnjit_studio.ui.state.latest_events import LatestEvents
 from nnjit_studio.ui.state.state import SessionState
 from nnjit_studio.ui.state.yielded import Answer, Asked, Imported, Phase, Work, phases, problems
 from nnjit_studio.ui.widgets.worker import Worker
@@ -35,8 +36,6 @@ log = logging.getLogger(__name__)
 SERVE_EVERY_MS = 100.0
 """From one request to the next, of a model that serves while it is tuned in the window."""
 NOTHING: Feeds = MappingProxyType({})
-PASSING = (ev.Trying, ev.Paused, ev.Resumed)
-"""Events that are no part of a session's results."""
 
 
 class StudioSession(QObject):
@@ -77,10 +76,7 @@ class StudioSession(QObject):
         self.workbench = workbench
         self.state = SessionState()
         self.texts = TextSession(workbench.page)
-        self.events: list[ev.Event] = []
-        """Of the latest tuning session, and of what went on since."""
-        self.dropped = 0
-        """Events of earlier sessions, which are no longer kept."""
+        self.events = LatestEvents()
         self.results: dict[str, object] = {}
         self.budget_s: float | None = None
         self._serving = False
@@ -312,7 +308,7 @@ class StudioSession(QObject):
 
     def _take(self, items: list[Any]) -> None:
         events = [item for item in items if isinstance(item, ev.Event)]
-        self.keep(events)
+        self.events.keep(events)
         self.state.reduce(events)
         self.state.take_text(item for item in items if isinstance(item, TextEvent))
         told = [item.text for item in items if isinstance(item, Phase)]
@@ -339,15 +335,6 @@ class StudioSession(QObject):
         for problem in problems(events):
             self.problem.emit(problem)
         self.refresh()
-
-    def keep(self, events: Iterable[ev.Event]) -> None:
-        """Add to ``events``, which a tuning session begins anew."""
-        for event in events:
-            if isinstance(event, ev.SessionStarted):
-                self.dropped += len(self.events)
-                self.events.clear()
-            if not isinstance(event, PASSING):
-                self.events.append(event)
 
     def _returned(self, job: str, result: Any) -> None:
         log.info("%s ended after %.1f s", job, time.monotonic() - self._started_s)

@@ -94,7 +94,7 @@ class SessionFiles(QObject):
         saved, self._awaited = self._awaited, None
         if job == "open" and saved is not None:
             session = self._host.session
-            session.keep(saved.events)
+            session.events.keep(saved.events)
             session.state.reduce(saved.events)
             session.select(saved.workload)
             session.refresh()
