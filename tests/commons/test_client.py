@@ -33,6 +33,7 @@ from nnjit_studio.records import TuningRecord
 from nnjit_studio.records.gpu_candidate import parse_candidate
 from nnjit_studio.tuner.events import Finished, Measured, SessionStarted, SpaceBuilt
 
+THIRD = "x0=8,y0=5,r0=4,x1=8,y1=5,r1=768,order=nm,pack=1"
 AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/156.0.7 Safari/537.36"
 HOST = host_profile()
 SAMPLES = tuple(1 + n / 100 for n in range(20))
@@ -50,9 +51,24 @@ def tuned() -> list[TuningRecord]:
     half = tuple(s / 2 for s in SAMPLES)
     return [
         replace(whole, settings="default", state="default", created="2026-11-23T10:00:00+00:00"),
-        replace(whole, settings=OTHER, state="slower", created="2026-11-23T10:00:05+00:00"),
         replace(
-            whole, settings=GOOD, state="won", samples_ms=half, created="2026-11-23T10:00:09+00:00"
+            whole,
+            settings=OTHER,
+            state="slower",
+            created="2026-11-23T10:00:05+00:00",
+            speedup=0.9,
+            speedup_low=0.88,
+            speedup_high=0.92,
+        ),
+        replace(
+            whole,
+            settings=GOOD,
+            state="won",
+            samples_ms=half,
+            created="2026-11-23T10:00:09+00:00",
+            speedup=2.0,
+            speedup_low=1.9,
+            speedup_high=2.1,
         ),
     ]
 
@@ -103,6 +119,21 @@ def test_findings_hold_a_session_and_nothing_else_of_the_records() -> None:
     assert found.default.low_ms < found.default.ms < found.default.high_ms
     assert (found.place.engine, found.place.version) == ("chromium", 156)
     assert "secret" not in str(found) and "Mozilla" not in str(found)
+
+
+def test_times_are_those_of_duels_whatever_the_clock_said() -> None:
+    """A default that was timed before the engine was warm would promise too much."""
+    cold, other, won = tuned()
+    cold = replace(cold, samples_ms=tuple(7 * s for s in SAMPLES))
+    then = replace(
+        other, settings=THIRD, state="won", created="2026-11-23T10:00:12+00:00",
+        speedup=1.5, speedup_low=1.4, speedup_high=1.6,
+    )  # fmt: skip
+    untold = replace(other, settings="x0=4,y0=1,r0=1", speedup=0.0, created=then.created)
+    (found,) = findings_of([cold, other, won, then, untold], HOST)
+    gains = {t.settings: found.default.ms / t.ms for t in found.best}
+    assert gains == pytest.approx({THIRD: 3.0, GOOD: 2.0, OTHER: 0.9}, rel=1e-5)
+    assert found.default.ms / found.best[0].high_ms == pytest.approx(1.9 * 1.4, rel=1e-5)
 
 
 @pytest.mark.parametrize(

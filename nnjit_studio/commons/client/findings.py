@@ -15,7 +15,7 @@ from nnjit_studio.errors import CommonsError
 from nnjit_studio.records import TIERS, DeviceProfile, TuningRecord
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS
 from nnjit_studio.records.lab import is_lab
-from nnjit_studio.records.outcomes import COMPARED
+from nnjit_studio.records.outcomes import COMPARED, WON
 from nnjit_studio.records.tuning import KernelKey
 
 _ENGINES = (
@@ -66,8 +66,8 @@ def family_of(host: DeviceProfile) -> str:
 def findings_of(records: Sequence[TuningRecord], host: DeviceProfile) -> list[Finding]:
     """What this device found out, the newest first; at most what one report may hold.
 
-    Only Wasm kernels that this kind of device measured outside of a laboratory mode, in a
-    session that also timed the default.
+    Only Wasm kernels that this kind of device measured outside of a laboratory mode, in duels with
+    an interval, in a session that also timed the default.
     """
     keys: dict[KernelKey, list[TuningRecord]] = defaultdict(list)
     for record in sorted(records, key=lambda r: r.created, reverse=True):
@@ -88,21 +88,37 @@ def _finding(
     if default is None:
         return
     began = datetime.fromisoformat(default.created)
+    whole = timing_of(default)
     best: dict[str, Timing] = {}
-    for record in records:
+    incumbent: tuple[float, ...] = (1.0, 1.0, 1.0)
+    for record in sorted(records, key=lambda r: r.created):
+        duel = (record.speedup, record.speedup_low, record.speedup_high)
+        over = tuple(a * b for a, b in zip(incumbent, duel, strict=True))
         after = (datetime.fromisoformat(record.created) - began).total_seconds()
-        if record.state in COMPARED and record.samples_ms and 0 <= after <= _TOGETHER_S:
-            best.setdefault(record.settings, timing_of(record))
+        if record.state in COMPARED and all(over) and 0 <= after <= _TOGETHER_S:
+            best[record.settings] = _in_turns(record, whole.ms, over)
+        if record.state == WON:
+            incumbent = over
     place = place_of(key, host, default.browser)
     if place is None or not best:
         return
     top = tuple(sorted(best.values(), key=lambda t: t.ms)[:TOP])
-    finding = Finding(place, timing_of(default), top)
+    finding = Finding(place, whole, top)
     try:
         check_finding(finding)
     except CommonsError:
         return  # of a kind that the schema has no words for
     yield finding
+
+
+def _in_turns(record: TuningRecord, default_ms: float, over: Sequence[float]) -> Timing:
+    """What a kernel takes where the default takes ``default_ms``.
+
+    By its duels, in which two kernels run in turns: times of different moments do not compare,
+    least of all with those from before the engine was warm.
+    """
+    ms, low_ms, high_ms = (round(default_ms / x, 6) for x in (over[0], over[2], over[1]))
+    return Timing(record.settings, ms, low_ms, high_ms, len(record.samples_ms))
 
 
 def timing_of(record: TuningRecord) -> Timing:
