@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import socket
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import pytest
+import uvicorn
 from test_hub import get
+from uvicorn.server import ServerState
 from waiting import until
+from websockets.protocol import State
 
 from nnjit_studio.engine.hub import limits
 from nnjit_studio.engine.hub.hub import Hub
@@ -84,3 +89,20 @@ def test_a_repeated_message_is_logged_once_a_second(caplog: pytest.LogCaptureFix
     for _ in range(1000):
         logger.warning("Invalid HTTP request received.")
     assert 1 <= len(caplog.records) <= 3
+
+
+def test_a_server_ends_while_the_other_side_closes_its_socket() -> None:
+    """The state that `Door.close` met when a device's browser was leaving."""
+    ended: list[str] = []
+    state = ServerState()
+    config = uvicorn.Config(lambda *_: None, log_config=None)  # type: ignore[arg-type,return-value]
+    loop = asyncio.new_event_loop()
+    try:
+        ours = limits.CalmWebSocket(config, state, {}, loop)
+        ours.transport = SimpleNamespace(close=lambda: ended.append("closed"))  # type: ignore[assignment]
+        ours.handshake_complete = True
+        ours.conn.state = State.CLOSING
+        ours.shutdown()
+    finally:
+        loop.close()
+    assert ended == ["closed"]

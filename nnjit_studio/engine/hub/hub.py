@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
 from nnjit_studio.engine.gpu_bridge.bridge import GpuBridge
-from nnjit_studio.engine.hub.limits import BoundedHttp, calm_logs
+from nnjit_studio.engine.hub.limits import BoundedHttp, CalmWebSocket, calm_logs
 from nnjit_studio.engine.hub.web import make_app
 from nnjit_studio.engine.messages.connection import (
     CLOSE_ANOTHER_PAGE,
@@ -341,7 +341,7 @@ def make_server(app: ASGIApp, **settings: Any) -> uvicorn.Server:
     calm_logs()
     given: dict[str, Any] = {
         "http": BoundedHttp,
-        "ws": "websockets-sansio",
+        "ws": CalmWebSocket,
         "lifespan": "off",
         "log_config": None,
         "log_level": "warning",  # below that uvicorn logs addresses with the token

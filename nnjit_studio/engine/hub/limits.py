@@ -10,6 +10,8 @@ import time
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.exceptions import InvalidState
 
 MAX_CONNECTIONS = 64
 """Sockets at a time; a browser opens six to one address, and a few WebSockets."""
@@ -48,6 +50,19 @@ class BoundedHttp(H11Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+
+class CalmWebSocket(WebSocketsSansIOProtocol):
+    """A socket that ends with its server, also where the other side is just closing it.
+
+    uvicorn 0.54 then raises in the middle of its shutdown, and further sockets stay open.
+    """
+
+    def shutdown(self) -> None:
+        try:
+            super().shutdown()
+        except InvalidState:
+            self.transport.close()
 
 
 class Seldom(logging.Filter):
