@@ -86,6 +86,7 @@
  * @property {(commands: readonly Command[]) => void} encode
  * @property {() => void} flush
  * @property {(buf: GpuBuf, offset: number, nbytes: number) => Promise<Uint8Array<ArrayBuffer>>} read flushes first; multiples of 4
+ * @property {(buf: GpuBuf, offset: number, sizes: readonly number[]) => Promise<Uint8Array<ArrayBuffer>[]>} readParts as `read`, parts that lie one after another, each into an array of its own
  * @property {(count: number) => Promise<BigInt64Array>} readStamps ns of the first slots; flushes first
  * @property {() => Promise<void>} done flushes; resolves as soon as the GPU is seen to be idle
  * @property {() => void} lose forces a loss with reason "unknown", for tests

@@ -286,7 +286,10 @@ export class GpuEngine {
     const read = this.#gather.start(parts);
     parts.forEach((_, i) => read.copy(i));
     const data = await read.bytes();
-    return outputs.map(({ spec }, i) => ({ ...spec, data: data[i].slice(0, specBytes(spec)) }));
+    return outputs.map(({ spec }, i) => {
+      const nbytes = specBytes(spec);
+      return { ...spec, data: data[i].length === nbytes ? data[i] : data[i].slice(0, nbytes) };
+    });
   }
 
   /**

@@ -12,7 +12,7 @@ export class Gather {
 
   /**
    * @param {readonly Binding[]} parts
-   * @returns {{copy: (part: number) => void, bytes: () => Promise<Uint8Array[]>}} `copy` takes a part as it is
+   * @returns {{copy: (part: number) => void, bytes: () => Promise<Uint8Array<ArrayBuffer>[]>}} `copy` takes a part as it is
    * then, `bytes` brings all back, in their order
    */
   start(parts) {
@@ -20,7 +20,7 @@ export class Gather {
     const starts = [0];
     for (const { size } of parts) starts.push(starts[starts.length - 1] + size);
     const total = starts[parts.length];
-    if ((this.#buffer?.nbytes ?? 0) < total) {
+    if (!this.#buffer || this.#buffer.nbytes < total) {
       if (this.#buffer) device.destroyBuffer(this.#buffer);
       this.#buffer = device.createBuffer(total, "outputs");
     }
@@ -29,10 +29,7 @@ export class Gather {
       const { buffer: from, offset: fromOffset, size: nbytes } = parts[part];
       device.encode([{ op: "copy", from, fromOffset, to, toOffset: starts[part], nbytes }]);
     };
-    const bytes = async () => {
-      const all = total ? await device.read(to, 0, total) : new Uint8Array(0);
-      return parts.map(({ size }, i) => all.subarray(starts[i], starts[i] + size));
-    };
+    const bytes = () => device.readParts(to, 0, parts.map((part) => part.size));
     return { copy, bytes };
   }
 }

@@ -142,6 +142,13 @@ export class BridgeDevice {
     return bytes;
   }
 
+  /** @param {GpuBuf} buffer @param {number} offset @param {readonly number[]} sizes */
+  async readParts(buffer, offset, sizes) {
+    const bytes = await this.read(buffer, offset, sizes.reduce((total, size) => total + size, 0));
+    let at = 0;
+    return sizes.map((size) => bytes.slice(at, (at += size)));
+  }
+
   /** @param {number} count */
   async readStamps(count) {
     this.#alive();

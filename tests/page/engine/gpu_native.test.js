@@ -61,6 +61,15 @@ test("a buffer that is freed while commands use it lives until they have run", a
   assert.equal(fake.scopes.length, 0);
 });
 
+test("parts of a readback are arrays of their own, copied once", async () => {
+  const { device, x } = await open();
+  device.write(x, 0, bytesOf(7));
+  const parts = await device.readParts(x, 0, [4, 0]);
+  assert.deepEqual(parts.map((part) => [...part]), [[...bytesOf(7)], []]);
+  assert.deepEqual(parts.map((part) => part.buffer.byteLength), [4, 0]);
+  assert.deepEqual(await device.readParts(x, 0, []), []);
+});
+
 test("an error in a readback is that one's alone", async () => {
   const { device, fake, x, y } = await open();
   device.write(x, 0, bytesOf(7));

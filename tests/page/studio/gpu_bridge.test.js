@@ -121,10 +121,11 @@ test("commands, writes and frees keep their order, and go before a readback", as
   device.destroyBuffer(a);
   const read = await device.read(b, 0, 12);
   assert.deepEqual([...read], [...new Array(8).fill(0), ...new Array(4).fill(8)]); // in two parts
+  assert.deepEqual(await device.readParts(b, 0, [8, 4]), [read.slice(0, 8), read.slice(8)]);
   const dispatch = [4, 3, 2, 1, 1, 2, 1, 0, 0, 256, 0, 2, 256, 0, 4, 0];
   assert.deepEqual(socket.words, [1, 1, 1024, 0, 1, 2, 1024, 0, ...dispatch, 3, 1, 8, 0, 0, 5, 1, 0, 0, 2, 4, 0, 8, 0, 2, 1]);
   const kinds = socket.seen.map(({ header }) => header.type);
-  assert.deepEqual(kinds, ["open", "compile", "run", "read", "read"]);
+  assert.deepEqual(kinds, ["open", "compile", "run", "read", "read", "read", "read"]);
   assert.deepEqual([...socket.seen[2].blobs[1]], [1, 1, 1, 1]);
   assert.throws(() => device.encode([{ op: "dispatch", pipeline, bindings, workgroups: [1, 1, 1] }]), /is gone/);
   assert.equal(device.counters.dispatches, 1);

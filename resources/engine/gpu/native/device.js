@@ -6,7 +6,7 @@ import { withClock } from "../quantum.js";
 import { describe, findAdapter, infoOf } from "./adapter.js";
 import { BindGroups } from "./bindings.js";
 import { passesOf } from "./passes.js";
-import { StagingPool } from "./staging.js";
+import { StagingPool, touched } from "./staging.js";
 import { Watch } from "./watch.js";
 
 /** @import { Command, Copy, Dispatch, GpuBuf, GpuDevice, GpuInfo, PipelineSpec, Stamp } from "../../../types/gpu.js" */
@@ -161,10 +161,15 @@ export class NativeDevice {
 
   /** @param {GpuBuf} buffer @param {number} offset @param {number} nbytes */
   async read(buffer, offset, nbytes) {
+    const [bytes] = await this.readParts(buffer, offset, [nbytes]);
+    return bytes;
+  }
+
+  /** @param {GpuBuf} buffer @param {number} offset @param {readonly number[]} sizes */
+  async readParts(buffer, offset, sizes) {
     this.#watch.alive();
-    checkRange(buffer, offset, nbytes);
-    if (!nbytes) return new Uint8Array(0);
-    return this.#fetch(own(buffer).handle, offset, nbytes);
+    checkRange(buffer, offset, sum(sizes));
+    return this.#fetch(own(buffer).handle, offset, sizes);
   }
 
   /** @param {number} count */
@@ -172,7 +177,7 @@ export class NativeDevice {
     this.#watch.alive();
     checkStamps(count, this.timestamps);
     this.#pending.push({ op: "resolve", count });
-    const bytes = await this.#fetch(this.#query().buffer, 0, count * STAMP_BYTES);
+    const [bytes] = await this.#fetch(this.#query().buffer, 0, [count * STAMP_BYTES]);
     return new BigInt64Array(bytes.buffer);
   }
 
@@ -286,25 +291,34 @@ export class NativeDevice {
    * Each readback has a staging buffer of its own: what goes wrong with it is its own affair.
    * @param {GPUBuffer} from
    * @param {number} offset
-   * @param {number} nbytes
+   * @param {readonly number[]} sizes of the parts, which lie one after another
    */
-  async #fetch(from, offset, nbytes) {
+  async #fetch(from, offset, sizes) {
+    const nbytes = sum(sizes);
+    if (!nbytes) return sizes.map(() => new Uint8Array(0));
     const staging = this.#staging.take(nbytes);
     this.#pending.push({ op: "fetch", from, offset, to: staging, nbytes });
     this.flush();
+    const mapped = this.#watch.wait(staging.mapAsync(GPUMapMode.READ, 0, nbytes));
+    const parts = sizes.map(touched); // while the GPU works
     try {
-      await this.#watch.wait(staging.mapAsync(GPUMapMode.READ, 0, nbytes));
+      await mapped;
     } catch (e) {
       staging.destroy();
       throw e;
     }
-    const bytes = new Uint8Array(staging.getMappedRange(0, nbytes).slice(0));
+    const bytes = new Uint8Array(staging.getMappedRange(0, nbytes));
+    let at = 0;
+    for (const part of parts) part.set(bytes.subarray(at, (at += part.length)));
     staging.unmap();
     this.#staging.give(staging);
     this.counters.down_bytes += nbytes;
-    return bytes;
+    return parts;
   }
 }
+
+/** @param {readonly number[]} sizes */
+const sum = (sizes) => sizes.reduce((total, size) => total + size, 0);
 
 /** @param {GpuBuf} buffer */
 const own = (buffer) => /** @type {Buf} */ (buffer);

@@ -1,9 +1,22 @@
-/** Buffers that bring bytes back, used again by later readbacks. */
+/** What readbacks need: buffers that bring bytes back, used again, and arrays to bring them to. */
 
 /** @import { GpuCounters } from "../../../types/gpu.js" */
 
 const SMALLEST_BYTES = 256;
 const KEPT_BYTES = 64 * 2 ** 20;
+
+const PAGE_BYTES = 4096;
+
+/**
+ * A new array whose memory is there: the system gives a page when it is first written, which takes
+ * ten times as long as copying into it.
+ * @param {number} nbytes
+ */
+export function touched(nbytes) {
+  const bytes = new Uint8Array(nbytes);
+  for (let at = 0; at < nbytes; at += PAGE_BYTES) bytes[at] = 0;
+  return bytes;
+}
 
 /** @param {number} nbytes */
 const sizeClass = (nbytes) => Math.max(SMALLEST_BYTES, 2 ** Math.ceil(Math.log2(nbytes)));
