@@ -255,17 +255,15 @@ class _Machine:
         for load in (product.a, product.b):
             if not isinstance(load, Load) or self.memory[load.buffer][0].dtype != np.float64:
                 return False
-            if np.any(self.memory[load.buffer][1]):
-                return False
             form = linear_form(load.index, extents)
             reach = value_range(form, extents) if form is not None else None
             if form is None or reach is None:
                 return False
             if reach[0] < 0 or reach[1] >= self.memory[load.buffer][0].size:
                 return False
-            if not np.isfinite(self.memory[load.buffer][0]).all():
+            if not all(np.isfinite(part).all() for part in self.memory[load.buffer]):
                 return False
-            forms.append((self.memory[load.buffer][0], form))
+            forms.append((self.memory[load.buffer], form))
         (left, (_, a)), (right, (_, b)) = forms
         names = [x.var for x in spatial if x.extent > 1]
         batch = [v for v in names if (v in a) == (v in b)]
@@ -287,7 +285,8 @@ class _Machine:
         points = [math.prod(extents[v] for v in group) for group in (batch, m, n, k)]
         if max(points[0] * points[1], points[0] * points[2]) * points[3] > OPERAND_POINTS:
             return False
-        x, y = operand(left, forms[0][1], [batch, m, k]), operand(right, forms[1][1], [batch, k, n])
+        sides = (forms[0][1], [batch, m, k]), (forms[1][1], [batch, k, n])
+        x, y = operand(left[0], *sides[0]), operand(right[0], *sides[1])
         order = batch + m + n
         axes = tuple(Axis(v, extents[v]) for v in order)
         grid, shape = _grids(axes, tuple((0, extents[v]) for v in order))
@@ -297,9 +296,16 @@ class _Machine:
             # The product's own rounding, then the sum's (rounding.sum_factor).
             alike = _repeats((product.a, product.b), reduce)
             factor = rounding.UNIT + rounding.sum_factor(points[3], alike)
-            error = factor * np.matmul(np.abs(x), np.abs(y)) + 2 * points[3] * rounding.TINY
+            size = np.matmul(np.abs(x), np.abs(y))
+            error = factor * size + 2 * points[3] * rounding.TINY
+            most = np.abs(y)
+            if isinstance(right[1], np.ndarray) and right[1].any():
+                off = operand(right[1], *sides[1])
+                error, most = error + np.matmul(np.abs(x), off), most + off
+            if isinstance(left[1], np.ndarray) and left[1].any():
+                error = error + np.matmul(operand(left[1], *sides[0]), most)
             # An overflow of any partial sum makes the result anything.
-            error = np.where(error >= factor * rounding.F32_OVERFLOW, np.inf, error).reshape(shape)
+            error = np.where(size + error >= rounding.F32_OVERFLOW, np.inf, error).reshape(shape)
         index = np.broadcast_to(self.eval(stage.body[0].index, {**grid, **zero})[0], shape)
         old = self._read(stage.body[0].buffer, index)
         value: Value = (np.matmul(x, y).reshape(shape), error)

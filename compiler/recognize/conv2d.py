@@ -43,7 +43,7 @@ def with_staging(program: Program) -> Program:
 def recognize_conv2d(program: Program) -> Conv2d | None:
     """Read a program as a two-dimensional convolution over NCHW, if it is one.
 
-    One over a sequence (NCW) counts as one over images of a single row.
+    One over a sequence, NCW or in a single column, counts as one over images of a single row.
 
     Returns
     -------
@@ -69,11 +69,14 @@ def recognize_conv2d(program: Program) -> Conv2d | None:
 
 
 def _with_rows(program: Program) -> Program:
-    """Tensors of three dimensions as images of one row: the same elements in the same order."""
+    """Tensors of three dimensions, or of one column, as images of one row: the same elements in the
+    same order, along which kernels have their vectors."""
+    column = all(b.shape[3] == 1 for b in program.buffers if len(b.shape) == 4)
+    turned = (3, 4) if column else (3,)
     return replace(
         program,
         buffers=tuple(
-            replace(b, shape=(*b.shape[:2], 1, b.shape[2])) if len(b.shape) == 3 else b
+            replace(b, shape=(*b.shape[:2], 1, b.shape[2])) if len(b.shape) in turned else b
             for b in program.buffers
         ),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,9 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Store,
     Var,
 )
-from nnjit_studio.compiler.oracle.reference import evaluate
+from nnjit_studio.compiler.oracle import reference
+from nnjit_studio.compiler.oracle.reference import evaluate, evaluate_with_bound
+from nnjit_studio.compiler.programs.attention import attention
 from nnjit_studio.errors import BugError
 
 
@@ -45,6 +48,30 @@ def test_matmul_with_each_epilogue(tail: str) -> None:
         expected = expected.reshape(5, 2, 4).transpose(1, 0, 2)
     got = evaluate(dense(5, 7, 8, tail), {"a": a, "w": w, "bias": bias})["out"]
     np.testing.assert_allclose(got.reshape(expected.shape), expected, rtol=1e-12, atol=1e-13)
+
+
+def test_products_of_inexact_values_at_once_are_as_far_off_as_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second product of attention: weights that an exponential has made inexact."""
+    program, rng = attention(2, 13, 21, 32, guarded=True), np.random.default_rng(5)
+    inputs = {b.name: rng.standard_normal(b.shape) for b in program.buffers if b.role == "input"}
+    taken: list[bool] = []
+    product = reference._Machine._as_matmul
+
+    def seen(*arguments: Any) -> bool:
+        taken.append(product(*arguments))
+        return taken[-1]
+
+    monkeypatch.setattr(reference._Machine, "_as_matmul", seen)
+    at_once = evaluate_with_bound(program, inputs)
+    assert taken[0] and taken[-1]
+    monkeypatch.setattr(reference._Machine, "_as_matmul", lambda *_: False)
+    one_by_one = evaluate_with_bound(program, inputs)
+    for name, (value, bound) in at_once.items():
+        np.testing.assert_allclose(value, one_by_one[name][0], rtol=1e-12)
+        np.testing.assert_allclose(bound, one_by_one[name][1], rtol=1e-3)
+        assert (bound > 0).all()
 
 
 def test_casts_truncate_and_saturate() -> None:

@@ -86,6 +86,16 @@ def test_every_candidate_computes_the_convolution(kind: str) -> None:
         check(program, entry.candidate, TIERS[i % 2], inputs, wanted)
 
 
+@pytest.mark.parametrize("groups", [1, 2, 8])
+def test_an_image_of_one_column_counts_as_one_of_one_row(groups: int) -> None:
+    program, conv = made((2, 8, 37, 1, 8, 5, 1, 2, 0, 1, groups), ("bias", "relu"))
+    assert conv.dims == (2, 8, 1, 37, 8, 1, 5, 2, 0, 1, groups)
+    inputs = inputs_of(program)
+    wanted = evaluate_with_bound(program, inputs)
+    for i, entry in enumerate(build_lite_space(workload_for(program, conv), DEVICE, False).entries):
+        check(program, entry.candidate, TIERS[i % 2], inputs, wanted)
+
+
 def test_the_reference_agrees_with_sums_written_out() -> None:
     dims = (2, 4, 6, 5, 6, 3, 3, 2, 1, 1, 2)
     program, _ = made(dims)
