@@ -24,6 +24,15 @@ class Repeated:
     def at(self, shape: Sequence[int]) -> NDArray[Any]:
         return np.ascontiguousarray(np.broadcast_to(self.base, shape))
 
+    @property
+    def least(self) -> NDArray[Any]:
+        """The base without further repetitions."""
+        base = self.base
+        for axis in range(base.ndim):
+            one = base.take([0], axis)
+            base = one if np.array_equal(np.broadcast_to(one, base.shape), base) else base
+        return base
+
 
 @dataclass(frozen=True)
 class Prefix:

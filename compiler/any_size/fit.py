@@ -138,6 +138,21 @@ class Numbers:
                 return made
         return None
 
+    def shifted_formula(self, vector: Vector, bases: Sequence[Size]) -> Size | None:
+        """A formula ``a x y + b x + c y + d`` for two sizes: a product of both, each multiplied
+        and with something added, such as the part of a padded map that strided windows see."""
+        known = {formula: np.array(row, np.int64) for row, formula in self._atoms.items()}
+        v, one = np.array(vector, np.int64), np.ones(len(vector), np.int64)
+        for x, y in itertools.combinations([b for b in bases if b in known], 2):
+            columns = np.stack([known[x] * known[y], known[x], known[y], one], 1)
+            found = np.linalg.lstsq(columns.astype(np.float64), v.astype(np.float64), rcond=None)
+            factors = np.rint(found[0]).astype(np.int64)
+            if factors[0] and found[2] == len(factors) and (columns @ factors == v).all():
+                a, b, c, d = factors.tolist()
+                made: Size = x * y * a + x * b + y * c + d
+                return made
+        return None
+
     def _product(self, places: NDArray[np.intp]) -> Size:
         formulas = list(self._atoms.values())
         product = size(1)

@@ -49,7 +49,7 @@ IMPORTS = 4
 PATIENCE_S = 150.0
 """No other way to keep dimensions is begun after so long."""
 _DRAWS = 40
-_SCALES = (1, 2, 4, 8, 16)
+_SCALES = (1, 2, 4, 8, 16, 32, 64)
 _T = TypeVar("_T")
 
 
@@ -312,14 +312,15 @@ def _bounded(
 
 
 def _import_sizes(found: Probe, atoms: Sequence[Size]) -> list[dict[str, int]]:
-    """Sizes at which no atom is 1, and at which formulas that differ are told apart."""
+    """Sizes at which no atom is 1 or always the same, and at which formulas that differ are told
+    apart."""
     rng = random.Random(1)
     best: tuple[int, list[dict[str, int]]] | None = None
     for scale, _ in itertools.product(_SCALES, range(_DRAWS)):
         drawn = [{d.name: _random(d, scale, rng) for d in found.dims} for _ in range(IMPORTS)]
         rows = [tuple(a.at(sizes) for sizes in drawn) for a in atoms]
         apart = all(len(set(sizes.values())) == len(sizes) for sizes in drawn)
-        if not apart or any(min(row) < 2 for row in rows):
+        if not apart or any(min(row) < 2 or len(set(row)) == 1 for row in rows):
             continue
         alike = sum(_alike(a, b) for a, b in itertools.combinations(rows, 2))
         if best is None or alike < best[0]:

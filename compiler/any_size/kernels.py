@@ -19,6 +19,7 @@ from nnjit_studio.compiler.any_size.fit import Numbers, Vector
 from nnjit_studio.compiler.any_size.functions import Constant, parts, with_parameters
 from nnjit_studio.compiler.any_size.refusal import refused
 from nnjit_studio.compiler.any_size.remainders import remainders
+from nnjit_studio.compiler.any_size.small_maps import guessed, small_tile, tile_selectors
 from nnjit_studio.compiler.ir.affine import LANES
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.pipeline.wasm import encoded, lowered
@@ -41,7 +42,7 @@ _TURN = 16
 _MULTIPLES = 65
 _WIDE = 8
 """Tiles of so many rows want sizes twice as far apart: few leave a wanted remainder."""
-_REMAINDERS = (10, 11, 14, 15)
+_REMAINDERS = (10, 11, 13, 14, 15, 9)
 """Of a turn of an unrolled loop of vectors: single vectors and single elements are left."""
 _DIVISORS = (2, 4, 8, 16, 1024)
 """By which schedules cut: strides, lanes, panels, turns of vectors, blocks of a parallel loop."""
@@ -62,30 +63,38 @@ class Compiled:
     code: tuple[Kernel, ...]
 
 
-def any_size_kernel(name: str, at: At, extents: Sequence[Size], dims: Sequence[Dim]) -> Compiled:
+def any_size_kernel(
+    name: str, at: At, extents: Sequence[Size], dims: Sequence[Dim], shapes: Sequence[Size] = ()
+) -> Compiled:
     """Compile a kernel of which only numbers change with sizes.
 
     Parameters
     ----------
     extents
         Of the program's loops, where they are not numbers.
+    shapes
+        Those of its tensors: a map may be larger than what windows see of it.
 
     Raises
     ------
     ModelError
         When its code changes with sizes in other ways.
     """
-    maker = _Maker(name, at, tuple(dict.fromkeys(extents)), tuple(dims))
+    maker = _Maker(name, at, tuple(dict.fromkeys(extents)), tuple(dims), tuple(shapes))
     selectors = maker.selectors()
     made: list[Variant | None] = []
     code: list[Kernel] = []
-    left = remainders(selectors)
+    left = None if maker.settings else remainders(selectors)
     for rests in itertools.product(*(range(by) for _, by in selectors)):
-        if rests not in left:
+        if left is not None and rests not in left:
             made.append(None)
             continue
-        wanted = [(s, by, rest) for (s, by), rest in zip(selectors, rests, strict=True)]
-        variant, kernels = maker.variant(wanted)
+        if maker.settings:
+            small = tuple(s for s, fits in zip(maker.settings, rests, strict=True) if not fits)
+            variant, kernels = maker.variant([], small)
+        else:
+            wanted = [(s, by, rest) for (s, by), rest in zip(selectors, rests, strict=True)]
+            variant, kernels = maker.variant(wanted)
         made.append(variant)
         code += kernels
     # A remainder that no size leaves is never chosen: any variant stands in its place.
@@ -110,12 +119,23 @@ class _Maker:
     at: At
     extents: tuple[Size, ...]
     dims: tuple[Dim, ...]
+    shapes: tuple[Size, ...] = ()
+    settings: tuple[str, ...] = ()
+    """Those of a convolution's tile that the selectors choose."""
 
     def selectors(self) -> list[tuple[Size, int]]:
         """The sizes whose remainders are code, and what they are divided by."""
         drawn = list(itertools.islice(self._drawn([]), _SAMPLES))
         if not self.extents:
             return []
+        sizes = (*map(size, self.dims), *self.extents)
+        numbers = Numbers({self._vector(e, drawn): e for e in sizes})
+        tiles = [guessed(self.at(sizes)) for sizes in drawn]
+        maps = [tile[0] for tile in tiles if tile]
+        if tiles[0] and len(maps) == len(drawn):
+            chosen = tile_selectors(self.name, maps, tiles[0][1], numbers)
+            self.settings = tuple(chosen)
+            return list(chosen.values())
         found = [match(self.at(sizes)) for sizes in drawn]
         products = [f.subject for f in found if f and isinstance(f.subject, Contraction)]
         if len(products) < len(drawn):
@@ -125,9 +145,6 @@ class _Maker:
         if guess is None:
             return []
         by = {"m": guess.y0, "n": guess.x0, "k": math.lcm(guess.r0, LANES)}
-        numbers = Numbers(
-            {self._vector(e, drawn): e for e in (*map(size, self.dims), *self.extents)}
-        )
         cut: dict[Size, int] = {}
         for axis, divisor in by.items():
             vector = tuple(getattr(product, axis) for product in products)
@@ -138,8 +155,10 @@ class _Maker:
                 cut[formula] = math.lcm(cut.get(formula, 1), divisor)
         return list(cut.items())
 
-    def variant(self, wanted: Sequence[tuple[Size, int, int]]) -> tuple[Variant, list[Kernel]]:
-        samples, held_out = self._samples(wanted)
+    def variant(
+        self, wanted: Sequence[tuple[Size, int, int]], small: tuple[str, ...] = ()
+    ) -> tuple[Variant, list[Kernel]]:
+        samples, held_out = self._samples(wanted, small)
         atoms = self._atoms([s.sizes for s in samples], wanted)
         rows = list(zip(*(s.constants for s in samples), strict=True))
         bases = _bases(rows, atoms)
@@ -201,21 +220,22 @@ class _Maker:
         return Variant(workload, scalars, extent), kernels
 
     def _samples(
-        self, wanted: Sequence[tuple[Size, int, int]]
+        self, wanted: Sequence[tuple[Size, int, int]], small: tuple[str, ...]
     ) -> tuple[list[_Sample], list[_Sample]]:
         """Samples of one skeleton, at sizes that leave the wanted remainders: to fit, to check."""
         groups: dict[object, list[_Sample]] = {}
         for sizes in itertools.islice(self._drawn(wanted), _TRIES):
-            skeleton, sample = self._sample(sizes)
+            skeleton, sample = self._sample(sizes, small)
             group = groups.setdefault(skeleton, [])
             group.append(sample)
             if len(group) == _SAMPLES + _HELD_OUT or not self.extents:
                 return group[:_SAMPLES], group[_SAMPLES:]
         raise refused(f"the code of {self.name} changes with its sizes")
 
-    def _sample(self, sizes: Sizes) -> tuple[object, _Sample]:
-        program = self.at(sizes)
-        made = [lowered(program, tier, self._keeps_loops()) for tier in TIERS]
+    def _sample(self, sizes: Sizes, small: tuple[str, ...]) -> tuple[object, _Sample]:
+        program, keeps = self.at(sizes), self._keeps_loops()
+        tile = small_tile(program, small)
+        made = [lowered(program, tier, keeps, tile) for tier in TIERS]
         read = [parts(function) for function, _ in made]
         loops = made[0][1]
         constants = [c for _, found in read for c in found]
@@ -284,7 +304,7 @@ class _Maker:
         made = [b // by for b, by in cut] + [(b + (by - 1)) // by for b, by in cut]
         # The last window of a convolution begins before the end: bounds count one row less.
         beside = [b + shift for shift in (-1, 1) for b in bases]
-        for value in (*bases, *beside, *made):
+        for value in (*bases, *self.shapes, *beside, *made):
             vector = self._vector(value, samples)
             if len(set(vector)) > 1:
                 atoms.setdefault(vector, value)
@@ -307,7 +327,11 @@ class _Maker:
                         return Scalar(way, formula)
         if kind != "f32":
             vector = tuple(map(int, values))
-            formula = atoms.formula(vector) or atoms.cut_formula(vector, bases, _CUTS)
+            formula = (
+                atoms.formula(vector)
+                or atoms.cut_formula(vector, bases, _CUTS)
+                or atoms.shifted_formula(vector, (*map(size, self.dims), *self.extents))
+            )
             if formula is not None:
                 return Scalar("int", formula)
         raise refused(f"a number of {self.name} has no formula: {', '.join(map(str, values))}")

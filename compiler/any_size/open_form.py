@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
-from nnjit_studio.compiler.any_size.constants import Prefix
-from nnjit_studio.compiler.any_size.kernels import Compiled, any_size_kernel
+from nnjit_studio.compiler.any_size.constants import Prefix, Repeated
+from nnjit_studio.compiler.any_size.kernels import At, Compiled, any_size_kernel
 from nnjit_studio.compiler.any_size.probe import Probe
 from nnjit_studio.compiler.any_size.refusal import refused
+from nnjit_studio.compiler.any_size.repeats import Bases, reading_once
 from nnjit_studio.compiler.any_size.unified import Unified, calls
 from nnjit_studio.compiler.importer.buffers import Weights
 from nnjit_studio.model import PlanPort, PlanStep
@@ -87,11 +88,35 @@ def _buffers(unified: Unified, plan: Any, store: Weights) -> tuple[OpenBuffer, .
             offset = store.place(constant.base, constant.base.nbytes, None)
             nbytes = size(constant.base.nbytes)
         elif constant is not None:
-            raise refused(f"a constant of {list(constant.base.shape)} repeats along an open axis")
+            _check_calls(unified, i, constant)
+            offset = store.place(constant.least, constant.least.nbytes, None)
+            nbytes = size(constant.least.nbytes)
         if held.region == "state":
             raise refused("it has a state")
         made.append(OpenBuffer(held.region, offset, nbytes, held.pack, held.unit_bytes))
     return tuple(made)
+
+
+def _check_calls(unified: Unified, buffer: int, constant: Repeated) -> None:
+    """Refuse a repeated constant that anything but kernels, in its own shape, reads."""
+    plan, programs = unified.sample.plan, unified.parts.programs
+    shapes = {
+        program.buffers[i].shape
+        for step, program in zip(calls(plan), programs, strict=True)
+        for i, place in enumerate(step.args)
+        if place == buffer
+    }
+    others = any(buffer in step.args for step in plan.steps if step.op != "call")
+    kept = plan.buffers[buffer].pack or any(port.buffer == buffer for port in plan.outputs)
+    if len(shapes) != 1 or others or kept:
+        text = f"a constant of {list(constant.base.shape)} repeats along an open axis"
+        raise refused(f"{text}, and other things than kernels read it")
+
+
+def _bases(unified: Unified, step: PlanStep) -> Bases:
+    """Of the constants that a call reads and that are stored once."""
+    made = ((i, unified.constants.get(place)) for i, place in enumerate(step.args))
+    return {i: tuple(c.least.shape) for i, c in made if isinstance(c, Repeated)}
 
 
 def _steps(
@@ -99,10 +124,12 @@ def _steps(
 ) -> tuple[tuple[PlanStep, ...], dict[str, Compiled]]:
     """The steps by the names of their kernels, and these."""
     kernels: dict[str, Compiled] = {}
-    names: dict[str, str] = {}
-    count = len({step.workload for step in calls(unified.sample.plan)})
-    for position, step in enumerate(calls(unified.sample.plan)):
-        if step.workload in names:
+    names: dict[object, str] = {}
+    run = calls(unified.sample.plan)
+    keys = [(step.workload, tuple(_bases(unified, step).items())) for step in run]
+    count = len(set(keys))
+    for position, (step, key) in enumerate(zip(run, keys, strict=True)):
+        if key in names:
             continue
         if len(names) % _TOLD == 0:
             on_phase(f"compiling kernel {len(names) + 1} of {count}")
@@ -110,8 +137,18 @@ def _steps(
         axes = (axis for stage in program.stages for axis in stage.axes)
         extents = [a.extent for a in axes if isinstance(a.extent, Size)]
         sizes = extents or list(_sizes(program.stages))
+        shapes = list(_sizes(tuple(b.shape for b in program.buffers)))
         name = f"{len(names)}:{step.workload.partition(':')[0]}"
-        names[step.workload] = name
-        kernels[name] = any_size_kernel(name, unified.program(position), sizes, found.dims)
-    steps = tuple(replace(s, workload=names.get(s.workload, "")) for s in unified.sample.plan.steps)
+        names[key] = name
+        at = _reading_once(unified.program(position), dict(key[1]))
+        kernels[name] = any_size_kernel(name, at, sizes, found.dims, shapes)
+    given = iter(keys)
+    steps = tuple(
+        replace(s, workload=names[next(given)] if s.op == "call" else "")
+        for s in unified.sample.plan.steps
+    )
     return steps, kernels
+
+
+def _reading_once(at: At, bases: Bases) -> At:
+    return (lambda sizes: reading_once(at(sizes), bases)) if bases else at

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nnjit_studio.compiler.any_size.windows import windows
 from nnjit_studio.compiler.importer.onnx.input_shapes import dims_of
 from nnjit_studio.compiler.onnx_file import check
 from nnjit_studio.compiler.oracle.onnx_reference import OnnxReference
@@ -146,6 +147,10 @@ class Trial:
         made = [o for _, outputs in self._reference.nodes for o in outputs]
         self.tensors = list(dict.fromkeys(o for o in made if o in self._reference.tensors))
         self.outputs = [port.name for port in model.graph.output]
+        held = {*self.tensors, *self.inputs}
+        self._windows = [w for w in windows(model.graph.node) if w.tensor in held]
+        slid = (w.tensor for w in self._windows if w.tensor not in self.inputs)
+        self._looked_at = list(dict.fromkeys((*self.outputs, *slid)))
 
     def run(self, sizes: Sizes, names: Sequence[str] = ()) -> Shapes:
         """Shapes of the inputs, and of the named tensors or else of the outputs."""
@@ -168,11 +173,12 @@ class Trial:
         return min(low, _LARGEST)
 
     def runs(self, sizes: Sizes) -> bool:
+        """Whether ONNX Runtime runs the model, and every window fits into its map."""
         try:
-            self.run(sizes)
+            shapes = self.run(sizes, self._looked_at)
         except UserError:
             return False
-        return True
+        return all(window.fits(shapes[window.tensor]) for window in self._windows)
 
 
 def _input_shapes(
@@ -238,7 +244,7 @@ def _samples(
     samples: list[Sizes] = []
     shapes: list[Shapes] = []
     for attempt in range(_TRIES if dims else 0):
-        far = dims[attempt % len(dims)].name if attempt % 4 == 3 else ""
+        far = dims[attempt // 2 % len(dims)].name if attempt % 2 else ""
         drawn = {}
         for dim in dims:
             blocks = min(example[dim.name] // (dim.step * _RESIDUES), _BLOCKS)

@@ -101,10 +101,18 @@ def _encode(state: _State) -> None:
     state.data = encode_module(state.function)
 
 
-def lowered(program: Program, tier: str, keep_loops: bool = False) -> tuple[Function, Scheduled]:
-    """A kernel as Wasm IR by its first guess, with loops that may run no time at all; for
-    :func:`encoded`, when its sizes have become parameters."""
-    state = _State(program, None, tier, None)
+def lowered(
+    program: Program, tier: str, keep_loops: bool = False, candidate: Candidate | None = None
+) -> tuple[Function, Scheduled]:
+    """A kernel as Wasm IR, by its first guess where there is no candidate, with loops that may run
+    no time at all; for :func:`encoded`, when its sizes have become parameters.
+
+    Raises
+    ------
+    CompileError
+        When the candidate does not apply.
+    """
+    state = _State(program, candidate, tier, None)
     _schedule(state)
     state.function = lower(program, state.loops, tier, True, keep_loops)
     _fuse(state)

@@ -16,14 +16,13 @@ from pathlib import Path
 from nnjit_studio.compiler.onnx_file.budget import SILENT_S
 from nnjit_studio.compiler.process import codec, worker
 from nnjit_studio.compiler.process.operations import (
-    OPERATIONS,
     Failure,
-    Operation,
     Reply,
     Request,
     RestoreRequest,
     WithPrograms,
 )
+from nnjit_studio.compiler.process.table import OPERATIONS, Operation
 from nnjit_studio.errors import BugError, ModelError, NnjitError, UnsupportedOpError, UserError
 from nnjit_studio.support.temporary import process_folder
 

@@ -147,6 +147,21 @@ class CompileProcess:
         reply = self.call(op.DefineRequest(spec))
         return reply.workload, reply.packable
 
+    def adopt(self, text: str) -> tuple[Workload, bool]:
+        """A workload from the text of its program, as :meth:`define` makes one from its spelling.
+
+        Raises
+        ------
+        UserError
+            When the text is no program.
+        """
+        reply = self.call(op.AdoptRequest(text))
+        return reply.workload, reply.packable
+
+    def program(self, workload: Workload) -> str:
+        """The program of a workload as text that :meth:`adopt` takes; no weights are in it."""
+        return self.call(op.ProgramRequest(workload.key))
+
     def define_model(self, spec: str, weights: Path) -> ImportedModel:
         """A model of one kernel, with seeded weights, from a workload's spelling.
 

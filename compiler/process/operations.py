@@ -1,4 +1,5 @@
-"""The calls that the Studio makes of its compile process: one request each, one row each.
+"""The calls that the Studio makes of its compile process: one request each, one row each
+(:mod:`.table`).
 
 Both ends read this: the parent sends a request and gets what its class names as the reply, the
 process has a function for it (:mod:`.handlers`). Programs travel to the parent as opaque bytes,
@@ -8,23 +9,19 @@ so that a new process can go on where a killed one stopped.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeAlias, TypeVar, get_args
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from numpy.typing import NDArray
 
 from nnjit_studio.compiler.process.results import DeviceKernels, ImportedModel, PassText
-from nnjit_studio.errors import CompileError, NnjitError
 from nnjit_studio.model import Generation, GenerationRequest, ImportOptions, Workload
 from nnjit_studio.model.native_run import NativeRun
 from nnjit_studio.model.recipe import Derived, LayerError, Recipe
 from nnjit_studio.model.survey import Survey
 from nnjit_studio.records import Fixture, Kernel
 from nnjit_studio.records.gpu_candidate import AnyCandidate
-
-IMPORT_TIMEOUT_S = 600.0
-COMPILE_TIMEOUT_S = 20.0
 
 Reply = TypeVar("Reply")
 
@@ -160,6 +157,20 @@ class Defined(WithPrograms):
 class DefineRequest(Request[Defined]):
     spec: str
     weights: Path | None = None
+
+
+@dataclass(frozen=True)
+class ProgramRequest(Request[str]):
+    """The program of a workload as JSON text (:mod:`nnjit_studio.compiler.ir.program_data`)."""
+
+    workload: str
+
+
+@dataclass(frozen=True)
+class AdoptRequest(Request[Defined]):
+    """A program from its JSON text."""
+
+    text: str
 
 
 @dataclass(frozen=True)
@@ -332,69 +343,3 @@ class GpuLimitsRequest(Request[tuple[tuple[bytes, int], tuple[bytes, int]]]):
 @dataclass(frozen=True)
 class ConfinementRequest(Request[tuple[str, ...]]):
     """What the system keeps the compile process from (:mod:`.sandbox`)."""
-
-
-@dataclass(frozen=True)
-class Operation:
-    """A row of the table."""
-
-    request: type[Request[Any]]
-    handlers: str
-    """The module below :mod:`.handlers` that has the function; loaded by its first job."""
-    timeout_s: float = COMPILE_TIMEOUT_S
-    """From the request, and from each phase, to the next message."""
-    _: KW_ONLY
-    lost: str = ""
-    """Of a job on a stranger's model: what ended when the process died, as the subject of a
-    sentence. The model is to blame then, not the Studio."""
-    counted: bool = False
-    """Whether it has the budget of its file (:mod:`nnjit_studio.compiler.onnx_file.budget`)."""
-    raises: type[NnjitError] | None = None
-    """The class of all errors of the job; without it they keep the class that was raised."""
-    loads: bool = False
-    """Whether it loads code or programs, which stay."""
-
-    @property
-    def reply(self) -> Any:
-        """The type of the reply."""
-        (base,) = self.request.__orig_bases__  # type: ignore[attr-defined]
-        return get_args(base)[0]
-
-
-_IMPORT, _LONG = "The import of {request.path.name!r}", IMPORT_TIMEOUT_S
-_OPENING = "Opening {request.path.name!r} in native ONNX Runtime"
-_READING = "Reading {request.path.name!r}"
-_DERIVING = "Making another file of {request.path.name!r}"
-_RUN = "The run in native ONNX Runtime"
-
-OPERATIONS = {
-    row.request.__name__: row
-    for row in (
-        Operation(ImportRequest, "models", _LONG, lost=_IMPORT, loads=True, counted=True),
-        Operation(SurveyRequest, "models", _LONG, lost=_READING, loads=True),
-        Operation(ImportGenerationRequest, "models", _LONG, lost=_IMPORT, loads=True, counted=True),
-        Operation(ImportSizesRequest, "models", _LONG, lost=_IMPORT, loads=True, counted=True),
-        Operation(ImportAnySizeRequest, "models", _LONG, lost=_IMPORT, loads=True, counted=True),
-        Operation(GraphTextRequest, "models", _LONG, lost=_IMPORT, loads=True, counted=True),
-        Operation(DefineRequest, "kernels", _LONG, loads=True),
-        Operation(RestoreRequest, "kernels", _LONG, loads=True),
-        Operation(ReferenceRequest, "native", _LONG, lost=_OPENING),
-        Operation(ReferenceTensorsRequest, "native", _LONG, lost=_RUN),
-        Operation(NativeDecoderRequest, "native", _LONG, lost=_OPENING),
-        Operation(NativeTokensRequest, "native", _LONG, lost=_RUN),
-        Operation(NativeRunRequest, "native", _LONG, lost=_RUN),
-        Operation(AttributesRequest, "native", _LONG, lost=_READING, counted=True),
-        Operation(DeriveRequest, "derived", _LONG, lost=_DERIVING, loads=True, counted=True),
-        Operation(WorstLayerRequest, "derived", _LONG, lost=_RUN),
-        Operation(FixtureRequest, "kernels", _LONG, raises=CompileError),
-        Operation(ConventionalRequest, "kernels", _LONG, raises=CompileError, loads=True),
-        Operation(CompileRequest, "kernels", raises=CompileError),
-        Operation(TextsRequest, "kernels", raises=CompileError),
-        Operation(DeviceKernelsRequest, "experiments", raises=CompileError),
-        Operation(VariantsRequest, "experiments", raises=CompileError, loads=True),
-        Operation(PeakRequest, "experiments", raises=CompileError),
-        Operation(GpuLimitsRequest, "experiments", raises=CompileError),
-        Operation(ConfinementRequest, "confinement"),
-    )
-}
-"""By the name of the request's class, which is the kind of its message."""

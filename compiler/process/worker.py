@@ -15,8 +15,9 @@ from pathlib import Path
 from nnjit_studio.compiler.onnx_file.budget import limited, progress
 from nnjit_studio.compiler.process import codec
 from nnjit_studio.compiler.process.handlers.registry import State, handler_of
-from nnjit_studio.compiler.process.operations import OPERATIONS, Failure, Operation
+from nnjit_studio.compiler.process.operations import Failure
 from nnjit_studio.compiler.process.sandbox import confine
+from nnjit_studio.compiler.process.table import OPERATIONS, Operation
 from nnjit_studio.errors import BugError, ModelError, NnjitError, UserError
 
 

@@ -39,6 +39,7 @@ from nnjit_studio.compiler.schedule.epilogue import Epilogue, plan_epilogue
 from nnjit_studio.compiler.schedule.matmul import acc, check_tile
 from nnjit_studio.compiler.schedule.staging import Staging
 from nnjit_studio.compiler.schedule.tiles import (
+    SINGLE,
     check_pixels,
     finish,
     over_tiles,
@@ -116,7 +117,7 @@ def _plan(program: Program, conv: Conv2d, candidate: Candidate) -> _Plan:
     check_tile(candidate, candidate.r0 * conv.kernel[1] * step)
     return _Plan(
         conv,
-        Staging(conv, by_channel=False),
+        Staging(conv, False, candidate.x0 == SINGLE),
         plan_epilogue(program, conv.contraction(CHANNEL)),
         candidate.y0,
         widths,

@@ -30,6 +30,7 @@ from nnjit_studio.compiler.schedule.epilogue import Epilogue, plan_epilogue
 from nnjit_studio.compiler.schedule.matmul import acc, check_tile
 from nnjit_studio.compiler.schedule.staging import STAGED_CHANNEL, Staging
 from nnjit_studio.compiler.schedule.tiles import (
+    SINGLE,
     check_pixels,
     finish,
     over_tiles,
@@ -105,7 +106,7 @@ def _plan(program: Program, conv: Conv2d, candidate: Candidate) -> _Plan:
         )
     plan = _Plan(
         conv,
-        Staging(conv, by_channel=True),
+        Staging(conv, True, candidate.x0 == SINGLE),
         plan_epilogue(program, conv.contraction(ROW)),
         candidate.y0,
         pixels(candidate.x0, conv.out_width),

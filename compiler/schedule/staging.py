@@ -29,6 +29,8 @@ class Staging:
     conv: Conv2d
     by_channel: bool
     """Whether channels are outermost (a plane each) or inside the rows."""
+    single: bool = False
+    """Whether columns are filled one by one: rows may be shorter than a vector."""
 
     @property
     def row_step(self) -> int:
@@ -106,14 +108,16 @@ class Staging:
             zero = Store(conv.stage, place, Const(0.0, "f32"))
             copy = Store(conv.stage, place, Load(conv.data, plus(source, shift)))
             for begin, end, store in ((0, low, zero), (low, high, copy), (high, count, zero)):
-                body += _span(begin, end, store)
+                body += self._span(begin, end, store)
             start += count
         if self.by_channel:
             return body
         return [For(STAGED_CHANNEL, int32(0), int32(self.channels), 1, body)]
 
     def _zeros(self) -> list[Statement]:
-        zeros = _span(0, self.row_step, Store(self.conv.stage, self._place(0), Const(0.0, "f32")))
+        zeros = self._span(
+            0, self.row_step, Store(self.conv.stage, self._place(0), Const(0.0, "f32"))
+        )
         # A row of all channels is contiguous where channels stand inside the rows.
         return zeros if self.by_channel else [Let(STAGED_CHANNEL, int32(0), zeros)]
 
@@ -133,14 +137,13 @@ class Staging:
             total = total + part
         return total
 
-
-def _span(begin: int, end: int, store: Store) -> list[Statement]:
-    """The store for every column from begin to end; the last four may overlap those before."""
-    if end - begin < LANES:
-        return [For(STAGED_COLUMN, int32(begin), int32(end), 1, [Put((store,))])]
-    whole = begin + (end - begin) // LANES * LANES
-    four: list[Statement] = [Put((store,), STAGED_COLUMN)]
-    body: list[Statement] = [For(STAGED_COLUMN, int32(begin), int32(whole), LANES, four)]
-    if whole < end:
-        body.append(Let(STAGED_COLUMN, int32(end - LANES), four))
-    return body
+    def _span(self, begin: int, end: int, store: Store) -> list[Statement]:
+        """The store for every column from begin to end; the last four may overlap those before."""
+        if self.single or end - begin < LANES:
+            return [For(STAGED_COLUMN, int32(begin), int32(end), 1, [Put((store,))])]
+        whole = begin + (end - begin) // LANES * LANES
+        four: list[Statement] = [Put((store,), STAGED_COLUMN)]
+        body: list[Statement] = [For(STAGED_COLUMN, int32(begin), int32(whole), LANES, four)]
+        if whole < end:
+            body.append(Let(STAGED_COLUMN, int32(end - LANES), four))
+        return body

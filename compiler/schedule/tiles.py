@@ -14,6 +14,9 @@ from nnjit_studio.compiler.schedule.matmul import acc
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.candidate import Candidate
 
+SINGLE = 1
+"""The width of a tile that fits into rows of any length, where a size is known at a run alone."""
+
 
 def check_pixels(candidate: Candidate, columns: int, rows: int, what: str) -> None:
     """Refuse a tile that is no tile of ``rows`` x ``columns`` outputs.
@@ -24,7 +27,8 @@ def check_pixels(candidate: Candidate, columns: int, rows: int, what: str) -> No
         With the setting that does not fit.
     """
     widest = -(-columns // LANES) * LANES
-    if candidate.x0 % LANES or not LANES <= candidate.x0 <= widest:
+    whole = candidate.x0 % LANES == 0 and LANES <= candidate.x0 <= widest
+    if not whole and candidate.x0 != SINGLE:
         raise CompileError(
             f"x0={candidate.x0} does not fit rows of {columns} pixels.",
             f"Use a multiple of {LANES} up to {widest}.",

@@ -578,6 +578,16 @@ def convolutions() -> Iterator[Case]:
         "ConvTranspose",
         "f32",
         x,
+        draw("f32", 4, 3, 2, 2),
+        draw("f32", 3),
+        weights=(1, 2),
+        strides=[2, 2],
+        variant="pixels",
+    )
+    yield case(
+        "ConvTranspose",
+        "f32",
+        x,
         draw("f32", 4, 2, 2, 2),
         weights=(1,),
         group=2,

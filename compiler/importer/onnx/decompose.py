@@ -25,6 +25,7 @@ from nnjit_studio.compiler.importer.onnx.recurrent import recurrent
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter, Types
 from nnjit_studio.compiler.importer.onnx.rotary import microsoft_rotary, onnx_rotary
 from nnjit_studio.compiler.importer.onnx.stand_ins import with_stand_ins
+from nnjit_studio.compiler.importer.onnx.transposed_conv import conv_transpose
 from nnjit_studio.compiler.onnx_file.arrays import array_of
 
 _INTEGERS = {
@@ -335,6 +336,7 @@ RULES: dict[str, Callable[[Rewriter], bool]] = {
     "Compress": _compress,
     "Conv": integer_conv.conv,
     "ConvInteger": quantised.conv_integer,
+    "ConvTranspose": conv_transpose,
     "DFT": dft,
     "Einsum": _einsum,
     "GRU": recurrent,

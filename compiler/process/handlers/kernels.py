@@ -8,12 +8,14 @@ import tempfile
 import time
 from pathlib import Path
 
+from nnjit_studio.compiler.ir.program_data import program_from_text, text_of_program
 from nnjit_studio.compiler.oracle.fixture import make_fixture
 from nnjit_studio.compiler.pipeline.passes import Artifact
 from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES
 from nnjit_studio.compiler.process.handlers.registry import State, handles
 from nnjit_studio.compiler.process.inspection import in_tier, kernel_texts
 from nnjit_studio.compiler.process.operations import (
+    AdoptRequest,
     Code,
     Compiled,
     CompileRequest,
@@ -21,6 +23,7 @@ from nnjit_studio.compiler.process.operations import (
     Defined,
     DefineRequest,
     FixtureRequest,
+    ProgramRequest,
     RestoreRequest,
     Texts,
     TextsRequest,
@@ -63,6 +66,20 @@ def define(state: State, request: DefineRequest) -> Defined:
         packed = frozenset([workload.key] if packable else ())
         model = ImportedModel(built.graph, (workload,), built.plan, packed, request.weights)
     return Defined(state.keep({workload.key: program}), workload, packable, model)
+
+
+@handles(AdoptRequest)
+def adopt(state: State, request: AdoptRequest) -> Defined:
+    program = program_from_text(request.text)
+    subject = subject_of(program)
+    workload = workload_for(program, subject)
+    packable = packed_weight(subject) is not None
+    return Defined(state.keep({workload.key: program}), workload, packable, None)
+
+
+@handles(ProgramRequest)
+def program_text(state: State, request: ProgramRequest) -> str:
+    return text_of_program(state.programs[request.workload])
 
 
 @handles(CompileRequest)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
-from nnjit_studio.compiler.process.operations import Operation, Request
+from nnjit_studio.compiler.process.operations import Request
+from nnjit_studio.compiler.process.table import Operation
 
 Asked = TypeVar("Asked", bound=Request[Any])
 Handler = TypeVar("Handler", bound=Callable[..., object])

@@ -14,7 +14,7 @@ from onnx import helper
 from onnx_models import mlp, save
 
 from nnjit_studio.compiler.process.client import CompileProcess
-from nnjit_studio.compiler.process.operations import OPERATIONS
+from nnjit_studio.compiler.process.table import OPERATIONS
 from nnjit_studio.errors import ModelError, UserError
 
 

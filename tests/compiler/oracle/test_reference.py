@@ -50,12 +50,18 @@ def test_matmul_with_each_epilogue(tail: str) -> None:
     np.testing.assert_allclose(got.reshape(expected.shape), expected, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.parametrize("peak", [1.0, 5000.0])
 def test_products_of_inexact_values_at_once_are_as_far_off_as_one_by_one(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, peak: float
 ) -> None:
-    """The second product of attention: weights that an exponential has made inexact."""
+    """The second product of attention: weights that an exponential has made inexact.
+
+    Where queries and keys have peaks, a weight has no bound at all.
+    """
     program, rng = attention(2, 13, 21, 32, guarded=True), np.random.default_rng(5)
     inputs = {b.name: rng.standard_normal(b.shape) for b in program.buffers if b.role == "input"}
+    for name in ("in0", "in1"):
+        inputs[name][:, 1::2, 3] *= peak
     taken: list[bool] = []
     product = reference._Machine._as_matmul
 
@@ -72,6 +78,7 @@ def test_products_of_inexact_values_at_once_are_as_far_off_as_one_by_one(
         np.testing.assert_allclose(value, one_by_one[name][0], rtol=1e-12)
         np.testing.assert_allclose(bound, one_by_one[name][1], rtol=1e-3)
         assert (bound > 0).all()
+        assert np.isfinite(bound).all() == (peak == 1.0)
 
 
 def test_casts_truncate_and_saturate() -> None:

@@ -16,8 +16,8 @@ from onnx_models import mlp
 from nnjit_studio.compiler.process.client import CompileProcess
 from nnjit_studio.compiler.process.compiler import Compiler
 from nnjit_studio.compiler.process.handlers.registry import handler_of
-from nnjit_studio.compiler.process.operations import OPERATIONS
 from nnjit_studio.compiler.process.results import ImportedModel
+from nnjit_studio.compiler.process.table import OPERATIONS
 from nnjit_studio.errors import ModelError, UserError
 from nnjit_studio.records import TIERS
 from nnjit_studio.records.candidate import Candidate

@@ -1,0 +1,50 @@
+"""Convolutions over maps of any height and width, below the size of a tile too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from nnjit_studio.compiler.any_size.imports import import_any
+from nnjit_studio.compiler.any_size.numbers import OpenRunner
+from nnjit_studio.records import TIERS
+
+SIZES = [(1, 1), (1, 9), (2, 3), (3, 8), (5, 1), (4, 7), (7, 33), (18, 21), (33, 5), (40, 64)]
+
+
+@pytest.mark.parametrize(("groups", "stride", "kernel"), [(1, 2, 3), (4, 1, 5)])
+def test_a_convolution_takes_any_batch_height_and_width(
+    tmp_path: Path, groups: int, stride: int, kernel: int
+) -> None:
+    rng = np.random.default_rng(0)
+    taps = rng.standard_normal((8, 4 // groups, kernel, kernel)).astype(np.float32)
+    taps = taps if groups == 1 else taps[:4]
+    pads = [kernel // 2] * 4
+    conv = helper.make_node(
+        "Conv", ["x", "w"], ["y"], strides=[stride, stride], pads=pads, group=groups
+    )
+    graph = helper.make_graph(
+        [conv],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4, "h", "w"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * 4)],
+        [numpy_helper.from_array(taps, "w")],
+    )
+    onnx_file = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(onnx_file.SerializeToString())
+    made = import_any(path, tmp_path / "w.bin", {"x": np.ones((2, 4, 20, 30), np.float32)})
+    assert made is not None and made.notes == ()
+    assert {d.name: d.low for d in made.plan.dims} == {"n": 1, "h": 1, "w": 1}
+    session = onnxruntime.InferenceSession(path)
+    for tier in TIERS:
+        runner = OpenRunner(made.plan, made.kernels, tmp_path / "w.bin", tier)
+        for i, (h, w) in enumerate(SIZES):
+            x = rng.standard_normal((1 + i % 3, 4, h, w)).astype(np.float32)
+            (expected,) = session.run(None, {"x": x})
+            got = runner.run({"n": len(x), "h": h, "w": w}, {"x": x})["y"]
+            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4, err_msg=f"{h} {w}")
