@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from nnjit_studio.advice.records import MAX_ERROR
-from nnjit_studio.support.files import write_json
+from nnjit_studio.support.files import write_own_json
 
 FILE = "accepted-errors.json"
 LIMIT = 200
@@ -27,7 +27,7 @@ def accept_error(folder: Path, model: Path, largest: float) -> None:
     """
     others = {p: e for p, e in _all(folder).items() if p != str(model.absolute())}
     newest = list(others.items())[-(LIMIT - 1) :]
-    write_json(folder / FILE, dict([*newest, (str(model.absolute()), largest)]))
+    write_own_json(folder / FILE, dict([*newest, (str(model.absolute()), largest)]))
 
 
 def _all(folder: Path) -> dict[str, float]:

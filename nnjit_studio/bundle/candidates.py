@@ -8,7 +8,7 @@ Studio's own fixture of the workload when the bundle is written.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -26,11 +26,13 @@ _DTYPES = {"f32": "<f4", "f16": "<f2", "i64": "<i8", "i32": "<i4", "i8": "i1", "
 @dataclass(frozen=True)
 class Candidates:
     """``kernels``: of each candidate one in every tier; ``share`` is the address that times may
-    be sent to, empty for none."""
+    be sent to, empty for none. ``lots`` are digests of a compile service's kernels
+    by workload, then by tier and registers."""
 
     kernels: Sequence[Kernel] = ()
     trials: Sequence[TrialMemory] = ()
     share: str = ""
+    lots: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
 
 
 def trial_memory(fixture: Fixture) -> TrialMemory:

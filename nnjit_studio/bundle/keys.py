@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from nnjit_studio.errors import BundleError
-from nnjit_studio.support.files import write_json
+from nnjit_studio.support.files import write_own_json
 
 
 def signing_key(path: Path) -> Ed25519PrivateKey:
@@ -93,8 +93,7 @@ def remembered(name: str, key: str, file: Path | None = None) -> str:
         if before is None and not key:
             return ""
         if before is None:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            write_json(file, known | {name: {"key": key, "since": date.today().isoformat()}})
+            write_own_json(file, known | {name: {"key": key, "since": date.today().isoformat()}})
             return ""
         since, old = str(before["since"]), str(before["key"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:

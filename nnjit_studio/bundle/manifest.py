@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
@@ -24,6 +26,7 @@ SHARDS_VERSION = 2
 """Of a bundle whose weights lie in several files."""
 MANIFEST_FILE = "manifest.json"
 README_FILE = "README.txt"
+_UNSEALED = "0" * 64
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,8 @@ class Manifest:
     for WebGPU: one for each workload, or none at all. ``dims`` are the open dimensions
     of a model for any size; ``inputs`` and ``outputs`` have the sizes of its example then.
     ``demo`` is for the page, and so are ``tokenizer`` and ``labels``, where it has them.
-    ``candidates`` are further kernels that a page may try in ``trials``, and ``share`` the only
+    ``candidates`` are further kernels that a page may try in ``trials``, where it may also try
+    those of a compile service whose ``lots`` have these digests, and ``share`` is the only
     address that it may send their times to.
     ``weights`` are the files whose contents, one after another, are those of the plan.
     """
@@ -109,6 +113,7 @@ class Manifest:
     candidates: tuple[BundleKernel, ...] = ()
     trials: tuple[TrialMemory, ...] = ()
     share: str = ""
+    lots: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
 
     @property
     def files(self) -> tuple[BundleFile, ...]:
@@ -144,11 +149,12 @@ class Manifest:
         data |= {n: asdict(f) for n in ("tokenizer", "labels") if (f := getattr(self, n))}
         if self.dims:
             data["dims"] = [asdict(dim) for dim in self.dims]
-        if self.candidates:
+        if self.trials:
             data["candidates"] = {
                 "kernels": [_kernel_json(kernel) for kernel in self.candidates],
                 "trials": [asdict(trial) for trial in self.trials],
                 "share": self.share,
+                "lots": {workload: dict(lots) for workload, lots in self.lots.items()},
             }
         if self.samples:
             samples = [{**_spec_json(spec), **asdict(file)} for spec, file in self.samples]
@@ -165,6 +171,17 @@ class Manifest:
                 **{plan: asdict(file) if file else None for plan, file in files.items()},
             }
         return data
+
+    def sealed(self) -> bytes:
+        """The manifest's file, with a sha256 of itself, made with zeros in its place.
+
+        Every other file has its hash here; this one lets an engine notice that a byte of the
+        manifest was changed on its way.
+        """
+        data = {"sha256": _UNSEALED} | self.to_json()
+        unsealed = (json.dumps(data, indent=1, allow_nan=False) + "\n").encode()
+        digest = hashlib.sha256(unsealed).hexdigest()
+        return unsealed.replace(_UNSEALED.encode(), digest.encode(), 1)
 
     def _weights_json(self) -> dict[str, Any]:
         if len(self.weights) == 1:
@@ -202,6 +219,14 @@ class Manifest:
         return manifest
 
 
+def is_sealed(text: bytes) -> bool:
+    """Whether a manifest's file fits its own sha256; one of an older NNJIT Studio has none."""
+    data = json.loads(text)
+    digest = str(data.get("sha256", "")) if isinstance(data, dict) else ""
+    unsealed = text.replace(digest.encode(), _UNSEALED.encode(), 1)
+    return not digest or hashlib.sha256(unsealed).hexdigest() == digest
+
+
 def safe_path(path: str) -> bool:
     """Whether a path of a zip stays inside the folder it is unpacked to, on any system."""
     if not path or any(c in path for c in '\\:*?"<>|') or not path.isprintable():
@@ -230,11 +255,9 @@ def _fields(data: Mapping[str, Any]) -> dict[str, Any]:
         text = data["generation"]
         fields |= {"generation": text["facts"], "prefill": text["prefill"]}
         fields["extend"] = text.get("extend")  # older bundles have none
-    more = data.get("candidates") or {}
-    kernels, trials, share = (
-        more.get(n, d) for n, d in (("kernels", []), ("trials", []), ("share", ""))
-    )
-    return fields | {"candidates": kernels, "trials": trials, "share": share}
+    none = {"kernels": [], "trials": [], "share": "", "lots": {}}
+    more = none | (data.get("candidates") or {})
+    return fields | {"candidates": more["kernels"], **{n: more[n] for n in none if n != "kernels"}}
 
 
 def _kernel_json(kernel: BundleKernel) -> dict[str, Any]:
@@ -277,6 +300,9 @@ def _problems(manifest: Manifest) -> Iterator[str]:
         for port in ports:
             if port.kind not in kinds:
                 yield f"the page has the unknown kind {port.kind!r} for {port.name!r}"
+    digests = (d for lots in manifest.lots.values() for each in lots.values() for d in each)
+    if not all(re.fullmatch("[0-9a-f]{64}", digest) for digest in digests):
+        yield "the digest of a lot is not 64 hex digits"
     text = manifest.generation
     if text is not None and (text.capacity < 1 or text.rows < 0):
         yield "the 'capacity' or the 'rows' of the generation are too small"

@@ -162,7 +162,7 @@ def _foreign(manifest: Manifest) -> tuple[str, ...]:
         manifest.generation is not None,
         bool(manifest.gpu_kernels),
         bool(manifest.dims),
-        bool(manifest.candidates),
+        bool(manifest.trials),
         manifest.tokenizer is not None,
     )
     expected = {name: hashlib.sha256(data).hexdigest() for name, data in ours.items()}
@@ -248,7 +248,7 @@ def _content_problems(archive: zipfile.ZipFile, manifest: Manifest) -> Iterator[
     others = [p for p in (prefill, extend) if p is not None]
     for other in others:
         yield from plan_problems(other, kernels, pointers, layouts)
-    if manifest.candidates:
+    if manifest.trials or manifest.candidates:
         ours = {w: pointers[w] for w in kernels if w in pointers}
         yield from candidate_problems(
             manifest.candidates, manifest.trials, manifest.share, ours, [plan, *others]

@@ -72,8 +72,8 @@ send with every file
     Cross-Origin-Opener-Policy: same-origin
     Cross-Origin-Embedder-Policy: require-corp
 Without those headers one thread runs. A Content-Security-Policy must allow
-'wasm-unsafe-eval' for scripts, and workers from 'self' for threads. Over https
-and on localhost every file is checked against its sha256 when it is loaded.
+'wasm-unsafe-eval' for scripts, and workers from 'self' for threads. Every
+file is checked against its sha256 when it is loaded.
 """
 
 GPU_README = """
@@ -98,11 +98,11 @@ and the session keeps what its largest run took:
 """
 
 TUNING_README = """
-This bundle has further kernels for tuning in the visitor's browser, which is off unless asked for:
+This bundle can be tuned on in the visitor's browser, which is off unless asked for:
 
     session.tune({{ budgetMs: 2000 }}); session.tuningReport();
 
-Nothing leaves the page{sharing}.
+Nothing leaves the page{sharing}, unless its option queue names a server to ask for kernels.
 """
 
 GENERATION_README = """
@@ -203,10 +203,11 @@ def write_bundle(
             tokenizer=_add_given(contents, TOKENIZER_FILE, page.tokenizer),
             labels=_add_given(contents, LABELS_FILE, page.labels),
             candidates=_add_candidates(contents, parts.candidates),
-            trials=tuple(parts.candidates.trials) if parts.candidates.kernels else (),
-            share=parts.candidates.share if parts.candidates.kernels else "",
+            trials=tuple(parts.candidates.trials),
+            lots=parts.candidates.lots,
+            share=parts.candidates.share if parts.candidates.trials else "",
         )
-        contents[MANIFEST_FILE] = _json(manifest.to_json())
+        contents[MANIFEST_FILE] = manifest.sealed()
         contents[README_FILE] = _readme(manifest, parts.open_plan, parts.figures).encode()
         _write_zip(part, contents, parts.weights, shards)
         write_seal(part)
@@ -361,7 +362,7 @@ def _readme(manifest: Manifest, open_plan: OpenPlan | None, figures: str) -> str
         for s in manifest.inputs
     )
     text = README + (GPU_README if manifest.gpu_kernels else "")
-    text += TUNING_README if manifest.candidates else ""
+    text += TUNING_README if manifest.trials else ""
     text += GENERATION_README if manifest.generation else ""
     text += _sizes_readme(open_plan).replace("{", "{{").replace("}", "}}") if open_plan else ""
     made = text.format(

@@ -34,7 +34,7 @@ from nnjit_studio.cli.common import (
 from nnjit_studio.cli.import_options import IMPORTING
 from nnjit_studio.cli.running import workbench
 from nnjit_studio.cli.target_options import target_options
-from nnjit_studio.cli.verbs import FILE, PATH, argument, option, verb
+from nnjit_studio.cli.verbs import FILE, FOLDER, PATH, argument, option, verb
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.errors import BundleError, ModelError, UserError
 from nnjit_studio.model import ImportOptions
@@ -134,6 +134,11 @@ def export(
         "Further kernels of each workload for tuning in the page, which is off by default.",
         type=click.IntRange(0, 64),
     ),
+    programs: Path | None = option(
+        None,
+        "Folder for what a server with --compile must know to serve the page kernels to try.",
+        type=FOLDER,
+    ),
     share: str = option(
         "", "The only address that the page may send times of candidates to; none by default."
     ),
@@ -159,11 +164,7 @@ def export(
     any size; with --candidates it takes one. Arrays of --inputs are stored in the bundle as
     sample inputs.
     """
-    if share and not (candidates and allowed_address(share)):
-        raise UserError(
-            f"Times of candidates cannot be sent to {share!r}.",
-            "Give --candidates and an address of https without a query.",
-        )
+    tuning = _tuning(candidates, programs, share)
     signer = None if sign is None else signing_key(sign)
     feeds, kinds = load_inputs(inputs), read_overrides(demo)
     shard_bytes = round(shard_mb * 2**20)
@@ -177,11 +178,13 @@ def export(
     try:
         with _within(budget_mb, output) as out:
             path = None
-            if not (webgpu or candidates):
+            if not webgpu and tuning is None:
                 path = _any_size(bench, model, out, feeds, kinds, shard_bytes)
             if path is None:
                 bench.open_offline(model, note, feeds)
-                jobs.export(bench.model, out, True, webgpu, candidates, share, kinds, shard_bytes)
+                jobs.export(bench.model, out, True, webgpu, tuning, kinds, shard_bytes)
+                if programs:
+                    jobs.write_programs(bench.model, programs)
                 tuned = sum(c is not None for c in bench.model.choose_known().values())
     finally:
         bench.close()
@@ -194,6 +197,17 @@ def export(
     answer(
         as_json, document, f"wrote {output}: {report.files} files, {tuned} tuned workloads{signed}"
     )
+
+
+def _tuning(candidates: int, programs: Path | None, share: str) -> jobs.Tuning | None:
+    """What the page may try; None for a bundle that is not tuned there."""
+    tuned = candidates > 0 or programs is not None
+    if share and not (tuned and allowed_address(share)):
+        raise UserError(
+            f"Times of candidates cannot be sent to {share!r}.",
+            "Give --candidates or --programs, and an address of https without a query.",
+        )
+    return jobs.Tuning(candidates, share, programs is not None) if tuned else None
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from typing import Any, get_args, get_type_hints
 import click
 
 FILE, PATH = click.Path(path_type=Path, dir_okay=False), click.Path(path_type=Path)
+FOLDER = click.Path(path_type=Path, file_okay=False)
 COUNT = click.IntRange(1)
 AT_LEAST_0, POSITIVE = click.FloatRange(0), click.FloatRange(0, min_open=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import tempfile
@@ -51,3 +52,10 @@ def write_json(out: Path, document: Any) -> None:
     """
     with replacing(out) as part:
         part.write_text(json.dumps(document, allow_nan=False))
+
+
+def write_own_json(out: Path, document: Any) -> None:
+    """The same for data of the program itself, whose folder is made where it is missing."""
+    with contextlib.suppress(OSError):  # what cannot be made cannot be written, and that is said
+        out.parent.mkdir(parents=True, exist_ok=True)
+    write_json(out, document)

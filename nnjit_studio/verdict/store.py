@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from nnjit_studio.support.files import write_json
+from nnjit_studio.support.files import write_own_json
 from nnjit_studio.verdict.result import Verdict, from_json
 
 FILE = "verdicts.json"
@@ -30,7 +30,7 @@ def remember(folder: Path, verdict: Verdict) -> None:
         When the file cannot be written.
     """
     others = [each for each in last_verdicts(folder) if each.path != verdict.path]
-    write_json(folder / FILE, [each.to_json() for each in (verdict, *others)[:LIMIT]])
+    write_own_json(folder / FILE, [each.to_json() for each in (verdict, *others)[:LIMIT]])
 
 
 def verdict_of(folder: Path, path: Path) -> Verdict | None:

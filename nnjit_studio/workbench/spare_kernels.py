@@ -25,8 +25,8 @@ def spare_kernels(model: ModelOnPage, count: int, share: str = "") -> Candidates
 
     At least half are the first guesses of the lite space on this device, the others are those that
     were measured best, on any device; a device that nobody tuned on may like another kernel than
-    this one. Candidates that do not compile, or compile to bytes that are there already, are left
-    out.
+    this one. With a ``count`` of 0 there is the trial memory alone, of each tunable workload.
+    Candidates that do not compile, or compile to bytes that are there already, are left out.
 
     Raises
     ------
@@ -58,10 +58,10 @@ def spare_kernels(model: ModelOnPage, count: int, share: str = "") -> Candidates
             known |= {k.sha256 for k in compiled.kernels}
             found += compiled.kernels
             taken += 1
-        if found:
-            kernels += found
+        kernels += found
+        if found or not count:
             trials.append(trial_memory(page.compiler.fixture(workload)))
-    return Candidates(kernels, trials, share if kernels else "")
+    return Candidates(kernels, trials, share if trials else "")
 
 
 def _order(

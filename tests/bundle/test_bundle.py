@@ -23,7 +23,7 @@ from nnjit_studio.bundle import (
     write_bundle,
     write_seal,
 )
-from nnjit_studio.bundle.manifest import Manifest, safe_path
+from nnjit_studio.bundle.manifest import Manifest, is_sealed, safe_path
 from nnjit_studio.errors import BugError, BundleError
 from nnjit_studio.model import Plan, PlanBuffer, PlanPort, PlanStep, TensorSpec
 from nnjit_studio.records import Kernel
@@ -153,6 +153,14 @@ def test_a_bundle_comes_back(write: Callable[..., Path], weights: Path) -> None:
         assert archive.read("weights.bin") == weights.read_bytes()
 
 
+def test_a_changed_byte_of_the_manifest_is_seen(write: Callable[..., Path]) -> None:
+    with zipfile.ZipFile(write()) as archive:
+        text = archive.read("manifest.json")
+    assert is_sealed(text)
+    assert not is_sealed(text.replace(b'"parallel_extent": ', b'"parallel_extent": 1', 1))
+    assert is_sealed(b'{"of": "an older NNJIT Studio"}')
+
+
 def test_the_manifest_is_what_the_page_reads(write: Callable[..., Path]) -> None:
     with zipfile.ZipFile(write()) as archive:
         data = json.loads(archive.read("manifest.json"))
@@ -179,7 +187,7 @@ def test_the_manifest_is_what_the_page_reads(write: Callable[..., Path]) -> None
     assert sample == np.ones((2, 4), "<f4").tobytes()
     assert '"x": new Tensor("float32", data, [2, 4])' in readme
     assert stored["weights.bin"] == zipfile.ZIP_STORED
-    assert Manifest.from_json(data).to_json() == data
+    assert {**Manifest.from_json(data).to_json(), "sha256": data["sha256"]} == data
 
 
 def test_equal_arguments_give_equal_bytes(write: Callable[..., Path], tmp_path: Path) -> None:

@@ -82,6 +82,15 @@ def test_candidates_are_listed_hashed_and_verified(write: Callable[..., Path]) -
     assert "https://times.example/nnjit" in readme
 
 
+def test_a_bundle_may_list_the_lots_of_a_service_alone(write: Callable[..., Path]) -> None:
+    lots = {"matmul#1": {"simd128/16": ["a" * 64]}}
+    path = write(candidates(kernels=[], share="", lots=lots))
+    assert verify_bundle(path).problems == ()
+    with zipfile.ZipFile(path) as archive:
+        entry = json.loads(archive.read("manifest.json"))["candidates"]
+    assert (entry["kernels"], entry["lots"], len(entry["trials"])) == ([], lots, 1)
+
+
 def test_two_right_kernels_may_differ_by_both_of_their_errors() -> None:
     assert trial_memory(fixture()).tolerance == pytest.approx(2 * 0.01 / 2)
     assert trial_memory(fixture("i32", 0.5)).tolerance == 0  # exact
@@ -109,6 +118,7 @@ def test_a_changed_candidate_breaks_the_bundle(write: Callable[..., Path]) -> No
         (lambda c: c["trials"][0].update(tolerance=1e9), "every result for right"),
         (lambda c: c["trials"][0]["args"].pop(), "not the arguments"),
         (lambda c: c["trials"][0]["args"][0].update(nbytes=1 << 40), "cannot be made"),
+        (lambda c: c.update(lots={"matmul#1": {"simd128/16": ["x"]}}), "not 64 hex digits"),
         (lambda c: c.update(share="http://elsewhere.example/"), "may be sent to"),
     ],
 )

@@ -20,7 +20,16 @@ from tuner_fakes import TUNABLE, Stage
 from nnjit_studio.cli import fleet as fleet_verbs
 from nnjit_studio.cli.commons import share as verbs
 from nnjit_studio.cli.commons.known import Known
-from nnjit_studio.commons.client import Sharing, ask, findings_of, place_of, send
+from nnjit_studio.commons.client import (
+    Common,
+    Sharing,
+    ask,
+    ask_map,
+    common_of,
+    findings_of,
+    place_of,
+    send,
+)
 from nnjit_studio.commons.client.home import parts_of
 from nnjit_studio.commons.report import Finding, read_signed, sign
 from nnjit_studio.commons.server.app import ServerOptions, Service, application
@@ -196,6 +205,17 @@ def test_a_cold_device_gets_what_others_found(web: Web) -> None:
     )
     assert [settings for _, settings in asked] == [GOOD, OTHER] and "1 of 2" in said
     assert parts_of("matmul:1x2x3:f32#0c") == ("matmul", "1x2x3", "f32", "row-major")
+
+
+def test_a_map_names_a_bucket_and_tells_of_the_kernel_alone(web: Web) -> None:
+    told_by_six(web, {f"matmul:384x768x{n}:f32#0a": (GOOD, 1.5) for n in (64, 128)})
+    (kind,) = ask_map(web.address, ("matmul", "384x768x64", "f32", "row-major"))
+    assert kind.winner == (GOOD, pytest.approx(1.5, rel=0.01)) and kind.sources == 6
+    common = common_of([kind, replace(kind, best=((OTHER, 2.0), (GOOD, 1.0)))])
+    assert common == Common(GOOD, 0.5)
+    assert ask_map(web.address, ("matmul", "1x1x1", "f32", "row-major")) == []
+    with pytest.raises(CommonsError, match="cannot be reached"):
+        ask_map("http://127.0.0.1:9", ("matmul", "1x1x1", "f32", "row-major"))
 
 
 def test_a_refusal_is_told_in_the_servers_words(web: Web) -> None:

@@ -12,10 +12,12 @@ import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from reports import GOOD, NOW, PLACE, SERVER, finding, key_of, report
+from reports import GOOD, NOW, OTHER, PLACE, SERVER, finding, key_of, report
 from starlette.testclient import TestClient
 
 from nnjit_studio.commons.report import read_signed, sign
+from nnjit_studio.commons.report.buckets import bucket_of
+from nnjit_studio.commons.rule import Ballot
 from nnjit_studio.commons.server.answers import HOME_FIELDS
 from nnjit_studio.commons.server.app import ServerOptions, Service, application
 from nnjit_studio.commons.server.store import MOST_A_DAY, QuotaError, Store
@@ -125,6 +127,48 @@ def test_answers_can_be_cached_for_ever(store: Store) -> None:
     assert web.get("/snapshots/" + "0" * 64 + ".json").status_code == 404
 
 
+def test_the_map_tells_what_wins_on_which_kind_of_device(store: Store) -> None:
+    phone = replace(PLACE, family="cpu-32v-l1.64k-l2.512k", engine="webkit", device="f" * 16)
+    fill(store, devices=6)
+    with store.engine.begin() as connection:
+        for n in range(5):
+            voice = Ballot(f"p{n}", f"s{n}", phone.device, ((OTHER, 3.0 + n / 100), (GOOD, 2.0)))
+            store.put(connection, phone, voice, NOW)
+            few = replace(phone, engine="firefox")
+            store.put(connection, few, replace(voice, source=f"s{n % 4}"), NOW)
+    bucket = bucket_of(PLACE.kind, PLACE.dims, PLACE.dtype, PLACE.layout)
+    told = client(store).get("/map", params={"bucket": bucket})
+    (kernel,) = told.json()["kernels"]
+    assert {(d["family"], d["engine"]) for d in kernel["devices"]} == {
+        (PLACE.family, "chromium"), (phone.family, "webkit"),
+    }, "four sources of a kind are not told of"  # fmt: skip
+    same = client(store).get("/map", params={"bucket": bucket})
+    assert same.headers["etag"] == told.headers["etag"]
+    other = "00" if bucket != "00" else "01"
+    assert client(store).get("/map", params={"bucket": other}).json()["kernels"] == []
+    for wrong in ({}, {"bucket": "0"}, {"bucket": "zz"}, {"bucket": bucket, "dims": "1"}):
+        assert client(store).get("/map", params=wrong).status_code == 400
+
+
+def test_keys_of_an_older_version_get_their_bucket(url: str) -> None:
+    store = Store(url)
+    fill(store, devices=5)
+    bucket = bucket_of(PLACE.kind, PLACE.dims, PLACE.dtype, PLACE.layout)
+    with store.engine.begin() as connection:  # as an older server leaves it that runs on
+        connection.execute(sa.text("UPDATE places SET bucket = ''"))
+    assert len(store.bucket(bucket)) == 5
+    assert store.bucket("00" if bucket != "00" else "01") == []
+    with store.engine.begin() as connection:  # as it was before the step
+        connection.execute(sa.text("DROP INDEX ix_places_bucket"))
+        connection.execute(sa.text("ALTER TABLE places DROP COLUMN bucket"))
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '0001'"))
+    store.close()
+    again = Store(url)
+    with again.engine.connect() as connection:
+        assert connection.execute(sa.text("SELECT bucket FROM places")).scalar_one() == bucket
+    again.close()
+
+
 @pytest.mark.parametrize(
     "changed", [{}, {"version": "x"}, {"device": "../etc"}, {"threads": "0"}, {"more": "1"}]
 )
@@ -189,7 +233,7 @@ def test_health_metrics_and_the_description(store: Store) -> None:
     assert 'nnjit_reports_total{outcome="refused"} 1.0' in web.get("/metrics").text
     told = web.get("/openapi.json").json()
     assert told["openapi"] == "3.1.0" and set(told["paths"]) == {
-        "/reports", "/kernels", "/snapshots/{digest}.json", "/health", "/metrics",
+        "/reports", "/kernels", "/map", "/snapshots/{digest}.json", "/health", "/metrics",
     }  # fmt: skip
     assert "SignedReport" in told["components"]["schemas"]
 

@@ -10,13 +10,15 @@ import pytest
 from gui_fakes import record
 from PySide6.QtCore import QSettings
 
-from nnjit_studio.commons.client import CONSENT, Sharing, Told, consent
+from nnjit_studio.commons.client import CONSENT, Elsewhere, Sharing, Told, consent
 from nnjit_studio.commons.report import read_signed
 from nnjit_studio.database import Measurement
 from nnjit_studio.device.host import host_profile
 from nnjit_studio.errors import CommonsError
 from nnjit_studio.records.candidate import Candidate
-from nnjit_studio.ui.records import others, sharing
+from nnjit_studio.ui.records import device_map, others, sharing
+from nnjit_studio.ui.records.device_map import FIRST as FIRST_MAP
+from nnjit_studio.ui.records.device_map import NOBODY, family_text, spots_of, summary_of
 from nnjit_studio.ui.records.others import COMMONS, MINE, NEVER, TEAM, lines_of
 from nnjit_studio.ui.records.sharing import FIRST, SharingDialog
 
@@ -129,6 +131,91 @@ def test_what_others_know_is_set_against_what_is_known_here(workbench):
     assert [line.here for line in lines] == ["the best here too", "0.62 of the best here", NEVER]
     assert lines[0].workload == "matmul:384x768x768:f32"
     assert [line.here for line in lines_of([told(GOOD)], records, "another")] == [NEVER]
+
+
+def kind(engine, best, family="cpu-16v-l1.32k-l2.512k", sources=6):
+    return Elsewhere(family, engine, "relaxed-simd", 1, "1.2", tuple(best), sources, 0.1)
+
+
+def test_the_map_says_what_one_kernel_for_all_costs():
+    kinds = [
+        kind("chromium", [(GOOD, 2.0), (OTHER, 1.9)]),
+        kind("webkit", [(OTHER, 3.0), (GOOD, 1.5)], "cpu-32v-l1.64k-l2.512k", 9),
+    ]
+    home = SimpleNamespace(
+        family=kinds[0].family, engine="chromium", tier="relaxed-simd", threads=1
+    )
+    first, second = spots_of(kinds, GOOD, home)
+    assert (first.kind.engine, first.mine, first.share) == ("chromium", True, 1.0)
+    assert (second.mine, second.share) == (False, 0.5)
+    said = summary_of(kinds)
+    assert "Kinds of device: 2, winners: 2" in said
+    assert f"95% of each best or more: {OTHER}" in said
+    assert "none is believed on all" in summary_of([*kinds, kind("firefox", [("a", 1.0)])])
+    assert summary_of([]) == NOBODY
+    assert family_text("cpu-32v-l1.64k-l2.512k") == "32 vectors, 64 and 512 KiB"
+    assert family_text("gpu") == "gpu"
+
+
+def test_the_map_is_asked_for_by_its_button_and_goes_with_its_server(qtbot, window, monkeypatch):
+    asked = []
+
+    def answer(server, workload):
+        asked.append((server, workload))
+        return [kind("webkit", [(OTHER, 3.0), (GOOD, 1.5)])]
+
+    monkeypatch.setattr(device_map, "ask_map", answer)
+    monkeypatch.setattr(device_map, "home_of", lambda device: None)
+    monkeypatch.setattr(others, "ask_all", lambda server, home: [told(GOOD)])
+    monkeypatch.setattr(others, "home_of", lambda device: "home")
+    window.docks.show("database")
+    panel = window.database.others
+    window.database.whose.setCurrentText(TEAM)
+    panel.address.setText("http://team/")
+    panel.map.button.click()
+    assert asked == [] and panel.map.count.text() == FIRST_MAP, "nothing is selected"
+    monkeypatch.setattr(
+        window.session.workbench.page,
+        "device",
+        SimpleNamespace(device_id="d", gpu="x"),
+        raising=False,
+    )
+    panel.button.click()
+    qtbot.waitUntil(lambda: bool(panel.model.rows))
+    panel.view.selectRow(0)
+    panel.map.button.click()
+    qtbot.waitUntil(lambda: bool(panel.map.model.rows))
+    assert asked == [("http://team", told(GOOD).workload)]
+    assert panel.map.model.rows[0].share == 0.5
+    window.database.whose.setCurrentText(COMMONS)
+    assert panel.map.model.rows == [] and panel.map.count.text() == FIRST_MAP
+
+
+def test_live_asks_again_and_marks_what_is_new(qtbot, window, monkeypatch):
+    answers = [[told(GOOD)], [told(GOOD), told(OTHER)]]
+    monkeypatch.setattr(others, "ask_all", lambda server, home: answers.pop(0))
+    monkeypatch.setattr(others, "home_of", lambda device: "home")
+    page = window.session.workbench.page
+    monkeypatch.setattr(page, "device", SimpleNamespace(device_id="d"), raising=False)
+    window.docks.show("database")
+    panel = window.database.others
+    window.database.whose.setCurrentText(TEAM)
+    panel.address.setText("http://team/")
+    panel.live.click()
+    qtbot.waitUntil(lambda: len(panel.model.rows) == 1)
+    assert not panel.model.rows[0].new and panel._clock.isActive()
+    panel.view.selectRow(0)
+    panel.ask_again()
+    qtbot.waitUntil(lambda: len(panel.model.rows) == 2)
+    assert panel._selected() == (told(GOOD).workload, GOOD), "it stays selected"
+    assert [line.new for line in panel.model.rows] == [False, True]
+    assert "1 new since Live" in panel.count.text()
+    window.database.whose.setCurrentText(COMMONS)
+    assert not panel.live.isChecked() and not panel._clock.isActive(), (
+        "another server is another question"
+    )
+    panel.ask_again()
+    assert answers == []
 
 
 def test_a_server_is_asked_by_the_button_alone(qtbot, window, monkeypatch):

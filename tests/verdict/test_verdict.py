@@ -84,6 +84,7 @@ def test_times_have_fitting_units() -> None:
 
 
 def test_the_last_verdict_of_each_model_is_kept(tmp_path: Path) -> None:
+    tmp_path = tmp_path / "of a first run"
     other = replace(FASTER, path="/models/other.onnx")
     for verdict in (FASTER, other, BUSY):
         store.remember(tmp_path, verdict)

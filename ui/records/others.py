@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from PySide6.QtCore import QSettings
-from PySide6.QtWidgets import QLineEdit, QWidget
+from PySide6.QtCore import QSettings, QTimer
+from PySide6.QtWidgets import QCheckBox, QLineEdit, QWidget
 
 from nnjit_studio.commons.client import Told, ask_all
 from nnjit_studio.commons.client.home import home_of, parts_of
 from nnjit_studio.database import Measurement
 from nnjit_studio.errors import NnjitError, UserError
 from nnjit_studio.records.outcomes import TIMED
+from nnjit_studio.ui.records.device_map import DeviceMap
 from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets import text
@@ -27,6 +28,8 @@ WHOSE = (MINE, TEAM, COMMONS)
 SETTINGS = {TEAM: "commons/team", COMMONS: "commons/commons"}
 """Where the address of each server is kept."""
 NEVER = "not measured here"
+EVERY_MS = 60_000
+"""Between questions while *Live* is on: servers make their answers anew once a minute."""
 Workload = tuple[str, str, str, str]
 
 
@@ -39,6 +42,8 @@ class Line:
     """Best settings that are known here; empty where none are."""
     ratio: float | None
     """Time of the best here by that with the settings told; None where they were not timed."""
+    new: bool = False
+    """Whether the server tells them only since *Live* was switched on."""
 
     @property
     def workload(self) -> str:
@@ -91,6 +96,8 @@ def _share(value: float) -> str:
 COLUMNS: tuple[Column, ...] = (
     Column("workload", lambda x: x.workload, text.short_key, width=220, middle=True),
     Column("settings", lambda x: x.told.settings, width=230),
+    Column("new", lambda x: "new" if x.new else "", width=44,
+           tip="told only since Live was switched on", tone=lambda x: "good"),
     Column(
         "speed-up", lambda x: x.told.speedup, lambda v: f"{v:.2f}×", True,  # noqa: RUF001
         "over each reporter's own default", 70,
@@ -118,6 +125,7 @@ class OthersPanel(TablePanel):
         self._session, self._settings = session, settings
         self._whose = COMMONS
         self._told: dict[str, list[Told]] = {}
+        self._new: dict[str, set[tuple[Workload, str]]] = {}
         self._records: Sequence[Measurement] = ()
         self.address = named(QLineEdit(), "Address of the server")
         self.address.setMaximumWidth(260)
@@ -128,9 +136,18 @@ class OthersPanel(TablePanel):
         )  # fmt: skip
         self.count = caption()
         self.whose = chooser("What others know: whose", "Whose records are shown", WHOSE)
-        self.lead(self.whose, self.address, self.button, QWidget())
+        self.live = named(
+            QCheckBox("Live"), "Ask again each minute",
+            "Asks the server again each minute while this is seen; new settings are marked",
+        )  # fmt: skip
+        self._clock = QTimer(self, interval=EVERY_MS)
+        self._clock.timeout.connect(self.ask_again)
+        self.live.toggled.connect(self._go_live)
+        self.lead(self.whose, self.address, self.button, self.live, QWidget())
         self.count.setContentsMargins(8, 0, 8, 4)
         self.box.insertWidget(1, self.count)
+        self.map = DeviceMap(session, theme, self._server, self._selected)
+        self.box.addWidget(self.map, 1)
         self._worker = Worker(self)
         self._worker.returned.connect(self._take)
         self._worker.failed.connect(self._failed)
@@ -142,6 +159,8 @@ class OthersPanel(TablePanel):
         self.address.setText(str(self._settings.value(SETTINGS[whose], "")))
         self.address.setCursorPosition(0)
         self.address.setPlaceholderText(f"address of {whose} server")
+        self.map.clear()
+        self.live.setChecked(False)
         self._render()
 
     def show_records(self, records: Sequence[Measurement]) -> None:
@@ -149,12 +168,24 @@ class OthersPanel(TablePanel):
         self._records = records
         self._render()
 
+    def _go_live(self, on: bool) -> None:
+        """From now on, or no more; what was new is old."""
+        self._new.clear()
+        if on:
+            self._clock.start()
+            self.ask()
+        else:
+            self._clock.stop()
+            self._render()
+
+    def ask_again(self) -> None:
+        """As the clock does: nobody asks for what nobody sees."""
+        if self.isVisible():
+            self.ask()
+
     def ask(self) -> None:
         """Ask the server that is typed; nothing without an address."""
-        server, device = (
-            self.address.text().strip().rstrip("/"),
-            self._session.workbench.page.device,
-        )
+        server, device = self._server(), self._session.workbench.page.device
         if not server:
             return
         whose = self._whose
@@ -169,8 +200,22 @@ class OthersPanel(TablePanel):
             self.button.setEnabled(False)
             self.count.setText(f"Asking {server}")
 
+    def _server(self) -> str:
+        return self.address.text().strip().rstrip("/")
+
+    def _selected(self) -> tuple[Workload, str] | None:
+        """The kernel and the settings of the first line that is selected."""
+        rows = self.view.selectionModel().selectedRows()
+        line = self.row_at(rows[0]) if rows else None
+        return (line.told.workload, line.told.settings) if line else None
+
     def _take(self, whose: str, told: list[Told]) -> None:
         self.button.setEnabled(True)
+        known = self._told.get(whose)
+        if known is not None and self.live.isChecked():
+            before = {(each.workload, each.settings) for each in known}
+            new = {(each.workload, each.settings) for each in told} - before
+            self._new[whose] = self._new.get(whose, set()) | new
         self._told[whose] = told
         self._render()
 
@@ -183,13 +228,25 @@ class OthersPanel(TablePanel):
         told = self._told.get(self._whose)
         device = self._session.workbench.page.device
         here = device.device_id if device else ""
-        lines = lines_of(told or (), self._records, here)
+        new = self._new.get(self._whose, set())
+        lines = [
+            replace(line, new=(line.told.workload, line.told.settings) in new)
+            for line in lines_of(told or (), self._records, here)
+        ]
+        chosen = self._selected()
         self.model.set_rows(lines, keep=False)
+        if chosen:
+            self.select_row(lambda line: (line.told.workload, line.told.settings) == chosen)
         if told is None:
             self.count.setText("Nothing was asked yet: type the server's address and press Ask.")
         elif not told:
             self.count.setText("The server knows nothing yet of such a device.")
         else:
             kernels = len({each.workload for each in told})
-            new = sum(line.here == NEVER for line in lines)
-            self.count.setText(f"{kernels} kernels; {new} settings were {NEVER}")
+            never = sum(line.here == NEVER for line in lines)
+            since = (
+                f"; {sum(line.new for line in lines)} new since Live"
+                if self.live.isChecked()
+                else ""
+            )
+            self.count.setText(f"{kernels} kernels; {never} settings were {NEVER}{since}")

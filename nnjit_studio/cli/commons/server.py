@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from nnjit_studio.cli.common import JSON, answer, note
-from nnjit_studio.cli.verbs import COUNT, FILE, argument, option, verb
+from nnjit_studio.cli.verbs import COUNT, FILE, FOLDER, argument, option, verb
 from nnjit_studio.errors import UserError
 
 DATABASE: Any = option(
@@ -39,7 +39,7 @@ def start(
         flag="--compile",
         type=click.IntRange(0, 64),
     ),
-    kernels: Path = option(Path("kernels"), "Folder of what they made.", type=FILE),
+    kernels: Path = option(Path("kernels"), "Folder of what they made.", type=FOLDER),
 ) -> None:
     """Serve the commons until stopped."""
     _needs_packages()

@@ -28,7 +28,7 @@ def send(server: str, data: bytes) -> bool:
         With the server's sentence where it refuses.
     """
     headers = {"Content-Type": "application/json"}
-    told = _request("POST", f"{server}/reports", content=data, headers=headers)
+    told = request("POST", f"{server}/reports", content=data, headers=headers)
     return bool(told.get("new"))
 
 
@@ -92,11 +92,11 @@ def ask_all(server: str, home: Place) -> list[Told]:
     CommonsError
     """
     asked = {name: str(getattr(home, name)) for name in _ASKED}
-    answer = _request("GET", f"{server}/kernels", params=asked)
+    answer = request("GET", f"{server}/kernels", params=asked)
     try:
         return [told for kernel in answer["kernels"] for told in _told(kernel)]
     except (KeyError, TypeError, ValueError) as e:
-        raise _no_answer(server) from e
+        raise no_answer(server) from e
 
 
 def _told(kernel: dict[str, Any]) -> Iterator[Told]:
@@ -123,7 +123,7 @@ def _parsed(told: Told) -> list[Believed]:
     return [Believed(candidate, least_kept(told.speedup) if trusted else None)]
 
 
-def _request(method: str, url: str, **given: Any) -> dict[str, Any]:
+def request(method: str, url: str, **given: Any) -> dict[str, Any]:
     server = url.rpartition("/")[0]
     try:
         with (
@@ -134,7 +134,7 @@ def _request(method: str, url: str, **given: Any) -> dict[str, Any]:
             for chunk in response.iter_bytes():
                 data += chunk
                 if len(data) > _MOST_BYTES:
-                    raise _no_answer(server)
+                    raise no_answer(server)
             told = msgspec.json.decode(bytes(data))
             right = response.status_code == 200
     except (httpx2.HTTPError, httpx2.InvalidURL) as e:
@@ -142,13 +142,13 @@ def _request(method: str, url: str, **given: Any) -> dict[str, Any]:
             f"The server {server} cannot be reached.", "Check the address and the network."
         ) from e
     except (msgspec.DecodeError, RecursionError) as e:
-        raise _no_answer(server) from e
+        raise no_answer(server) from e
     if not isinstance(told, dict):
-        raise _no_answer(server)
+        raise no_answer(server)
     if not right:
         raise CommonsError(str(told.get("error", ""))[:200], str(told.get("hint", ""))[:200])
     return told
 
 
-def _no_answer(server: str) -> CommonsError:
+def no_answer(server: str) -> CommonsError:
     return CommonsError(f"The server {server} gave no answer of a commons.", "Check the address.")

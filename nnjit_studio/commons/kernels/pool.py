@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
+from pathlib import Path
 from queue import LifoQueue
 from typing import Any
 
+from nnjit_studio.commons.kernels.lots import LOT
+from nnjit_studio.commons.kernels.programs import FOLDER, read_program
 from nnjit_studio.commons.kernels.shelf import Shelf
 from nnjit_studio.commons.kernels.wanted import Wanted
 from nnjit_studio.compiler.process.client import CompileProcess
@@ -18,8 +21,6 @@ from nnjit_studio.model import Workload
 from nnjit_studio.records.gpu_candidate import AnyCandidate
 from nnjit_studio.space.lite_space import build_lite_space
 
-BATCH = 8
-"""Candidates of one answer: about as many as a page tries in a visit."""
 _MOST_PROGRAMS = 500
 """Workloads that a process is told; then a new one takes its place."""
 
@@ -27,7 +28,8 @@ _MOST_PROGRAMS = 500
 class _Maker:
     """A compile process with the workloads that it was told."""
 
-    def __init__(self) -> None:
+    def __init__(self, programs: Path) -> None:
+        self._programs = programs
         self._process = CompileProcess()
         self._process.start()
         self._known: dict[str, tuple[Workload, bool]] = {}
@@ -40,11 +42,15 @@ class _Maker:
                 self._process.close()
                 self._process, self._known, self._defined = CompileProcess(), {}, 0
             self._defined += 1
-            workload, packable = self._process.define(key.split("#")[0])
+            written = read_program(self._programs, key)
+            if written is not None:
+                workload, packable = self._process.adopt(written.text)[0], written.packable
+            else:
+                workload, packable = self._process.define(key.split("#")[0])
             if workload.key != key:
                 raise CommonsError(
-                    f"The workload {key} is not one that its name tells whole.",
-                    "Tune it in the Studio.",
+                    f"The name of {key} does not tell it whole, and its program is not known here.",
+                    "Export the model with --programs and give the server that folder.",
                 )
             self._known[key] = workload, packable
         return self._known[key]
@@ -69,7 +75,7 @@ class Pool:
 
     def __init__(self, shelf: Shelf, processes: int) -> None:
         self.shelf = shelf
-        self._makers = [_Maker() for _ in range(processes)]
+        self._makers = [_Maker(shelf.folder / FOLDER) for _ in range(processes)]
         self._idle: LifoQueue[_Maker] = LifoQueue()
         for maker in self._makers:
             self._idle.put(maker)
@@ -97,7 +103,7 @@ class Pool:
         """
         space = self._space(wanted.workload, wanted.registers, wanted.l1, wanted.l2, wanted.tier)
         key, tier = wanted.workload, wanted.tier
-        batch, ready = space[wanted.after : wanted.after + BATCH], []
+        batch, ready = space[wanted.after : wanted.after + LOT], []
         for candidate in batch:
             held = self.shelf.header(key, tier, str(candidate))
             if held is None and not may():

@@ -28,7 +28,7 @@ class Shelf:
     """
 
     def __init__(self, folder: Path, compiler: str) -> None:
-        self._folder, self._compiler = folder, compiler
+        self.folder, self._compiler = folder, compiler
         folder.mkdir(parents=True, exist_ok=True)
         self.data = lru_cache(maxsize=_IN_MEMORY)(self._data)
 
@@ -43,7 +43,7 @@ class Shelf:
 
     def keep(self, kernel: Kernel) -> dict[str, Any]:
         """Store a kernel, its bytes before its card; returns its header."""
-        file = self._folder / f"{kernel.sha256}.wasm"
+        file = self.folder / f"{kernel.sha256}.wasm"
         if not file.exists():
             with replacing(file, "The kernel") as part:
                 part.write_bytes(kernel.data)
@@ -62,8 +62,8 @@ class Shelf:
         """
         if not _DIGEST.fullmatch(digest):
             raise FileNotFoundError(digest)
-        return (self._folder / f"{digest}.wasm").read_bytes()
+        return (self.folder / f"{digest}.wasm").read_bytes()
 
     def _card(self, workload: str, tier: str, settings: str) -> Path:
         made_of = json.dumps([self._compiler, workload, tier, settings])
-        return self._folder / f"{hashlib.sha256(made_of.encode()).hexdigest()}.json"
+        return self.folder / f"{hashlib.sha256(made_of.encode()).hexdigest()}.json"

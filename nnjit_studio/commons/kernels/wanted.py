@@ -15,6 +15,8 @@ _NUMBERS = {
     "after": (0, 100_000),
 }
 """Vector registers, bytes of the caches, and the candidates that the page has: least and most."""
+QUESTION = {"workload": "string", "tier": "string", **dict.fromkeys(_NUMBERS, "integer")}
+"""The fields of a question, with their types in JSON Schema."""
 _LONGEST = 120
 
 
@@ -48,9 +50,8 @@ def wanted_of(query: Mapping[str, str]) -> Wanted:
     ------
     CommonsError
     """
-    if set(query) != {"workload", "tier", *_NUMBERS}:
-        names = ", ".join(("workload", "tier", *_NUMBERS))
-        raise CommonsError("The question is not whole.", f"Give {names}.")
+    if set(query) != set(QUESTION):
+        raise CommonsError("The question is not whole.", f"Give {', '.join(QUESTION)}.")
     if query["tier"] not in TIERS or len(query["workload"]) > _LONGEST:
         raise CommonsError("The tier or the workload is none.", f"Tiers are {', '.join(TIERS)}.")
     numbers = {}

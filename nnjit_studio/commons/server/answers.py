@@ -9,6 +9,7 @@ import hashlib
 import threading
 import time
 from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -47,13 +48,9 @@ def kernels_of(home: Place, voices: list[tuple[Place, Ballot]]) -> list[KernelAn
     """Apply the rule to every kernel of a family, as one kind of device sees it."""
     family: dict[tuple[str, str, str, str], list[Ballot]] = defaultdict(list)
     exact: dict[tuple[str, str, str, str], list[Ballot]] = defaultdict(list)
-    heard: dict[tuple[object, ...], int] = defaultdict(int)
-    for place, ballot in voices:
+    for place, ballot in heard_of(voices, home):
         workload = (place.kind, place.dims, place.dtype, place.layout)
         same = (place.device, place.version) == (home.device, home.version)
-        heard[workload, ballot.source, same] += 1
-        if heard[workload, ballot.source, same] > _MOST_OF_A_SOURCE:
-            continue
         family[workload].append(ballot)
         if same:
             exact[workload].append(ballot)
@@ -63,6 +60,22 @@ def kernels_of(home: Place, voices: list[tuple[Place, Ballot]]) -> list[KernelAn
         if belief is not None and belief.best and belief.sources >= FEWEST:
             answers.append(KernelAnswer(*asked, belief))
     return answers
+
+
+def heard_of(
+    voices: Iterable[tuple[Place, Ballot]], home: Place | None = None
+) -> Iterator[tuple[Place, Ballot]]:
+    """So many ballots of each source on a kernel, those of this kind of device for themselves;
+    without ``home`` on each kind of hardware and engine."""
+    heard: dict[tuple[object, ...], int] = defaultdict(int)
+    for place, ballot in voices:
+        same: object = (place.family, place.engine, place.tier, place.threads)
+        if home is not None:
+            same = (place.device, place.version) == (home.device, home.version)
+        key = (place.kind, place.dims, place.dtype, place.layout, ballot.source, same)
+        heard[key] += 1
+        if heard[key] <= _MOST_OF_A_SOURCE:
+            yield place, ballot
 
 
 class Answers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -21,6 +22,7 @@ from nnjit_studio.commons.report.signed import MOST_BYTES
 from nnjit_studio.commons.server import admin
 from nnjit_studio.commons.server.answers import FRESH_S, HOME_FIELDS, Answer, Answers
 from nnjit_studio.commons.server.compiled import CompileService
+from nnjit_studio.commons.server.maps import Maps
 from nnjit_studio.commons.server.metrics import Metrics
 from nnjit_studio.commons.server.openapi import document
 from nnjit_studio.commons.server.store import DAY_S, QuotaError, Store
@@ -29,6 +31,7 @@ from nnjit_studio.errors import CommonsError, NnjitError
 
 _FOR_EVER = "public, max-age=31536000, immutable"
 _PRUNE_EVERY_S = 3600
+_BUCKET = re.compile(r"[0-9a-f]{2}")
 
 
 @dataclass(frozen=True)
@@ -64,9 +67,10 @@ class Service:
         self, store: Store, options: ServerOptions, clock: Callable[[], float] = time.time
     ) -> None:
         self.store, self.options, self.clock = store, options, clock
-        self.answers, self.metrics = Answers(store), Metrics()
+        self.answers, self.maps, self.metrics = Answers(store), Maps(store), Metrics()
         self._throttle = Throttle(options.rate, options.burst)
         self._working = 0
+        self.compiles = False
 
     async def report(self, request: Request) -> Response:
         """Take a signed report; 200 is said after its commit."""
@@ -120,6 +124,14 @@ class Service:
             held = await run_in_threadpool(self.answers.make, home)
         return _answered(request, held, f"public, max-age={FRESH_S}")
 
+    async def map(self, request: Request) -> Response:
+        """What wins on which kind of device, for the kernels of a bucket."""
+        bucket = request.query_params.get("bucket", "")
+        if set(request.query_params) != {"bucket"} or not _BUCKET.fullmatch(bucket):
+            return _error(400, CommonsError("The bucket is none.", "Give two hexadecimal digits."))
+        held = await run_in_threadpool(self.maps.answer, bucket)
+        return _answered(request, held, f"public, max-age={FRESH_S}", kept=False)
+
     async def snapshot(self, request: Request) -> Response:
         """A published answer by its digest; it never changes."""
         digest = request.path_params["digest"]
@@ -137,7 +149,7 @@ class Service:
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def openapi(self, request: Request) -> Response:
-        return JSONResponse(document(self.options.address))
+        return JSONResponse(document(self.options.address, self.compiles))
 
     async def admin(self, request: Request) -> Response:
         if not self.options.admin_token:
@@ -175,6 +187,7 @@ def application(service: Service, compiling: CompileService | None = None) -> St
     routes = [
         Route("/reports", service.report, methods=["POST"]),
         Route("/kernels", service.kernels),
+        Route("/map", service.map),
         Route("/snapshots/{digest}.json", service.snapshot),
         Route("/health", service.health),
         Route("/metrics", service.metrics_text),
@@ -183,6 +196,7 @@ def application(service: Service, compiling: CompileService | None = None) -> St
         Route("/admin.css", service.style),
     ]
     routes += compiling.routes() if compiling else []
+    service.compiles = compiling is not None
     return Starlette(routes=routes, lifespan=lifespan)
 
 
@@ -205,14 +219,16 @@ def home_of(query: dict[str, str]) -> Place:
     return home
 
 
-def _answered(request: Request, answer: Answer, caching: str) -> Response:
+def _answered(request: Request, answer: Answer, caching: str, kept: bool = True) -> Response:
+    """With the address of its snapshot where it is ``kept`` as one."""
     tag = f'"{answer.digest}"'
     headers = {
         "ETag": tag,
         "Cache-Control": caching,
-        "Content-Location": f"/snapshots/{answer.digest}.json",
         "Access-Control-Allow-Origin": "*",
     }
+    if kept:
+        headers["Content-Location"] = f"/snapshots/{answer.digest}.json"
     if tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     return Response(answer.document, media_type="application/json", headers=headers)

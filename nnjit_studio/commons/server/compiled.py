@@ -10,11 +10,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from nnjit_studio.commons.kernels import Pool, wanted_of
+from nnjit_studio.commons.kernels.lots import LOT
 from nnjit_studio.commons.server.throttle import Throttle
 from nnjit_studio.errors import CommonsError
 
 _OPEN = {"Access-Control-Allow-Origin": "*"}
 _FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable", **_OPEN}
+_AN_HOUR = {"Cache-Control": "public, max-age=3600"}
+"""Of a whole lot: it changes with the compiler alone. One that a budget cut short is not kept."""
 RATE, BURST = 1.0, 100.0
 """Kernels a second, and at once, that are compiled for one client."""
 
@@ -35,7 +38,8 @@ class CompileService:
             over = "budget" in e.error
             headers = {**_OPEN, **({"Retry-After": "60"} if over else {})}
             return JSONResponse(e.to_json(), 429 if over else 400, headers)
-        return JSONResponse(answer, headers=_OPEN)
+        whole = answer["after"] in (wanted.after + LOT, answer["candidates"])
+        return JSONResponse(answer, headers=_OPEN | (_AN_HOUR if whole else {}))
 
     async def kernel(self, request: Request) -> Response:
         """A kernel by its SHA-256; it never changes."""

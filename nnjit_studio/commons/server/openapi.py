@@ -6,8 +6,10 @@ from typing import Any
 
 import msgspec
 
+from nnjit_studio.commons.kernels.wanted import QUESTION
 from nnjit_studio.commons.report import SignedReport
 from nnjit_studio.commons.server.answers import HOME_FIELDS, KernelAnswer
+from nnjit_studio.commons.server.maps import KernelMap
 
 _REFUSED = {
     "400": "The report is malformed, untimely, forged or was sent before; one sentence says which.",
@@ -17,10 +19,10 @@ _REFUSED = {
 }
 
 
-def document(address: str) -> dict[str, Any]:
-    """The description of the server at this address."""
-    types = (SignedReport, KernelAnswer)
-    (signed, _), schemas = msgspec.json.schema_components(
+def document(address: str, compiles: bool = False) -> dict[str, Any]:
+    """The description of the server at this address, which may compile kernels for pages."""
+    types = (SignedReport, KernelAnswer, KernelMap)
+    (signed, *_), schemas = msgspec.json.schema_components(
         types, ref_template="#/components/schemas/{name}"
     )
     asked = [
@@ -40,10 +42,15 @@ def document(address: str) -> dict[str, Any]:
                 }
             },
             "/kernels": _reading("Every believed kernel of a kind of device.", asked),
+            "/map": _reading(
+                "What wins on which kind of device, for the kernels of one of 256 buckets.",
+                [{"name": "bucket", "in": "query", "required": True, "schema": {"type": "string"}}],
+            ),
             "/snapshots/{digest}.json": _reading(
                 "A published answer, for ever the same.",
                 [{"name": "digest", "in": "path", "required": True, "schema": {"type": "string"}}],
             ),
+            **(_COMPILED if compiles else {}),
             "/health": _reading("Whether the database answers.", []),
             "/metrics": _reading("Metrics for Prometheus.", []),
         },
@@ -58,3 +65,18 @@ def _described(texts: dict[str, str]) -> dict[str, Any]:
 def _reading(summary: str, parameters: list[dict[str, Any]]) -> dict[str, Any]:
     answers = _described({"200": "The document.", "304": "The caller has it."})
     return {"get": {"summary": summary, "parameters": parameters, "responses": answers}}
+
+
+_COMPILED = {
+    "/candidates": _reading(
+        "The next eight kernels of a workload by their headers; compiled where none did before.",
+        [
+            {"name": name, "in": "query", "required": True, "schema": {"type": kind}}
+            for name, kind in QUESTION.items()
+        ],
+    ),
+    "/compiled/{digest}.wasm": _reading(
+        "A kernel by its SHA-256, for ever the same.",
+        [{"name": "digest", "in": "path", "required": True, "schema": {"type": "string"}}],
+    ),
+}

@@ -13,6 +13,7 @@ import msgspec
 import sqlalchemy as sa
 
 from nnjit_studio.commons.report import Finding, Place, SignedReport, check_order
+from nnjit_studio.commons.report.buckets import bucket_of
 from nnjit_studio.commons.rule import Ballot
 from nnjit_studio.commons.server.connection import open_database, upsert
 from nnjit_studio.commons.server.tables import ballots, devices, places, secrets, snapshots
@@ -105,6 +106,7 @@ class Store:
             "device": place.device,
             "version": place.version,
             "document": msgspec.json.encode(place).decode(),
+            "bucket": bucket_of(place.kind, place.dims, place.dtype, place.layout),
         }
         connection.execute(upsert(connection, places).values(**row).on_conflict_do_nothing())
         known = sa.select(places.c.id).where(places.c.digest == digest)
@@ -123,6 +125,17 @@ class Store:
         chosen = chosen.order_by(ballots.c.received.desc(), ballots.c.id.desc())
         with self._reading.connect() as connection:
             return list(_read(connection.execute(chosen.limit(_MOST_BALLOTS))))
+
+    def bucket(self, bucket: str) -> list[tuple[Place, Ballot]]:
+        """The newest ballots of all workloads of a bucket, on any device."""
+        chosen = sa.select(places.c.document, ballots).join(places, places.c.id == ballots.c.place)
+        chosen = chosen.where(places.c.bucket.in_((bucket, "")))
+        chosen = chosen.order_by(ballots.c.received.desc(), ballots.c.id.desc())
+        with self._reading.connect() as connection:
+            found = _read(connection.execute(chosen.limit(_MOST_BALLOTS)))
+            return [
+                (p, b) for p, b in found if bucket_of(p.kind, p.dims, p.dtype, p.layout) == bucket
+            ]
 
     def everything(self) -> Iterator[tuple[Place, Ballot]]:
         """All ballots, those of one key together."""

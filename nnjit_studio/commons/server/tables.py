@@ -38,8 +38,10 @@ places = Table(
     Column("device", String(16), nullable=False),
     Column("version", Integer, nullable=False),
     Column("document", Text, nullable=False),
+    Column("bucket", String(2), nullable=False, server_default="", index=True),
 )
-"""Keys. ``family`` is the digest of what devices share that can learn of each other."""
+"""Keys. ``family`` is the digest of what devices share that can learn of each other;
+``bucket`` that of the workload, empty where an older server wrote it."""
 
 ballots = Table(
     "ballots",

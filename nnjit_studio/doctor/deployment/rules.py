@@ -220,7 +220,7 @@ def _origins(site: Site) -> Iterator[Finding]:
             "no-tls",
             SLOWER,
             "The page is not https.",
-            "No threads, WebGPU, hashes or cache: browsers allow them in secure contexts only.",
+            "No threads, WebGPU or Cache API: browsers allow them in secure contexts only.",
             "Serve the page over https.",
         )
 

@@ -11,7 +11,7 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx2
 
-from nnjit_studio.bundle.manifest import MANIFEST_FILE, BundleFile, Manifest
+from nnjit_studio.bundle.manifest import MANIFEST_FILE, BundleFile, Manifest, is_sealed
 from nnjit_studio.errors import BundleError, UserError
 
 TIMEOUT_S = 30.0
@@ -120,6 +120,10 @@ def _visit(client: httpx2.Client, manifest_url: str, page_url: str) -> Site:
         return Site(manifest_url, page, answer, None, f"it is not JSON ({e})")
     except BundleError as e:
         return Site(manifest_url, page, answer, None, e.error)
+    if not is_sealed(body):
+        return Site(
+            manifest_url, page, answer, None, "a byte of it was changed: its sha256 differs"
+        )
     files = {
         f.file: _ask(client, urljoin(manifest_url, f.file), f.nbytes, keep=False)[0]
         for f in manifest.files

@@ -5,7 +5,13 @@ from nnjit_studio.workbench.jobs.candidates import explain, inspect, run_kernel,
 from nnjit_studio.workbench.jobs.compare import compare_backends, use_backend
 from nnjit_studio.workbench.jobs.device import measure_device
 from nnjit_studio.workbench.jobs.diff import diff, tensor
-from nnjit_studio.workbench.jobs.export import export, export_any_size, report
+from nnjit_studio.workbench.jobs.export import (
+    Tuning,
+    export,
+    export_any_size,
+    report,
+    write_programs,
+)
 from nnjit_studio.workbench.jobs.feed import feed
 from nnjit_studio.workbench.jobs.lookups import onnx_attributes, records, run_natively, survey
 from nnjit_studio.workbench.jobs.page_form import take_form
@@ -14,6 +20,7 @@ from nnjit_studio.workbench.jobs.sizes import profile_sizes
 from nnjit_studio.workbench.jobs.verdict import verdict
 
 __all__ = [
+    "Tuning",
     "advise",
     "apply_row",
     "compare_backends",
@@ -37,4 +44,5 @@ __all__ = [
     "try_candidate",
     "use_backend",
     "verdict",
+    "write_programs",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nnjit_studio.analysis.report import write_report
@@ -16,6 +16,9 @@ from nnjit_studio.bundle import (
     write_bundle,
 )
 from nnjit_studio.bundle.demo import TEXT
+from nnjit_studio.commons.kernels import programs
+from nnjit_studio.commons.kernels.lots import lots_of
+from nnjit_studio.commons.kernels.programs import Written
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.records import TIERS, Kernel
 from nnjit_studio.records.backend import WASM, Backend
@@ -37,13 +40,31 @@ from nnjit_studio.workbench.spare_kernels import spare_kernels
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class Tuning:
+    """What a page may try.
+
+    Attributes
+    ----------
+    candidates
+        How many further kernels of each workload go with the bundle.
+    share
+        The only address that the page may send times to; empty for none.
+    served
+        Whether the page may ask a compile service, of whose kernels the bundle has digests.
+    """
+
+    candidates: int = 0
+    share: str = ""
+    served: bool = False
+
+
 def export(
     model: ModelOnPage,
     out: Path,
     samples: bool = True,
     webgpu: bool | None = None,
-    candidates: int = 0,
-    share: str = "",
+    tuning: Tuning | None = None,
     kinds: Mapping[str, str] | None = None,
     shard_bytes: int = SHARD_BYTES,
 ) -> Path:
@@ -58,10 +79,8 @@ def export(
         the database has a winner of a GPU, and every workload compiles.
     kinds
         What the page takes inputs and outputs for, by name; see :mod:`nnjit_studio.bundle.demo`.
-    candidates
-        How many further kernels of each workload go with a static model, to be tried in the page.
-    share
-        The only address that the page may send their times to; empty for none.
+    tuning
+        What a page may try of a static model. None: nothing.
     shard_bytes
         Larger weights are cut into several files; 0 for one file.
 
@@ -84,7 +103,7 @@ def export(
     static = opened.generation is None
     kernels = model.kernels(TIERS, WASM)
     on_gpu = _gpu_kernels(model, webgpu) if static else []
-    spare = _candidates(model, candidates, share) if candidates else Candidates()
+    spare = _candidates(model, tuning) if tuning else Candidates()
     plan, other = opened.plan, opened.on(Backend("webgpu")).plan
     if on_gpu and other.steps != plan.steps:
         plan = replace(plan, gpu_steps=other.steps)
@@ -95,7 +114,9 @@ def export(
         plan,
         opened.weights,
         [*kernels, *on_gpu],
-        engine_files(not static, bool(on_gpu), tuning=bool(candidates), text=bool(page.tokenizer)),
+        engine_files(
+            not static, bool(on_gpu), tuning=bool(spare.trials), text=bool(page.tokenizer)
+        ),
         samples=model.feeds if samples and static else {},
         generation=opened.generation,
         prefill=opened.other_plans.get(PREFILL),
@@ -159,20 +180,45 @@ def export_any_size(
     return write_bundle(out, parts, made.plan.name, {}), made.notes
 
 
-def _candidates(model: ModelOnPage, count: int, share: str) -> Candidates:
+def _candidates(model: ModelOnPage, tuning: Tuning) -> Candidates:
     """Kernels to try in the page; see :func:`export`."""
     if model.current.generation is not None:
         raise UserError(
             "The kernels of a decoder cannot be tuned in the page: its plans share their weights.",
             "Export it without --candidates.",
         )
-    found = spare_kernels(model, count, share)
-    if not found.kernels:
+    found = spare_kernels(model, tuning.candidates, tuning.share)
+    if tuning.served:
+        opened, compile_ = model.current.on(WASM), model.page.compiler.compile
+        lots = {
+            w.key: lots_of(w, w.key in opened.packable, compile_)
+            for w in opened.workloads
+            if w.tunable
+        }
+        found = replace(found, lots=lots)
+    if not found.trials:
         raise UserError(
             "No workload of the model has another kernel than the one that runs.",
             "Export it without --candidates.",
         )
     return found
+
+
+def write_programs(model: ModelOnPage, folder: Path) -> int:
+    """Write the programs of the tunable workloads for a compile service; returns how many.
+
+    Raises
+    ------
+    UserError
+        When the folder cannot be written.
+    """
+    opened, process = model.current.on(WASM), model.page.process
+    written = [
+        Written(w.key, w.key in opened.packable, process.program(w))
+        for w in opened.workloads
+        if w.tunable
+    ]
+    return programs.write_programs(folder, written)
 
 
 def _guessed(page: EnginePage, path: Path) -> Feeds:

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import lonely
 import pytest
+from every_verb import JOBS
+
+from nnjit_studio.cli.main import VERBS
 
 HERE = Path(__file__).parent
 LONG_S = 240.0
@@ -69,3 +72,8 @@ def test_no_name_is_looked_up_and_no_device_id_is_kept(folder: Path) -> None:
     cache = folder / "xdg_cache_home"
     kept = [path for path in cache.rglob("*") if "onnxruntime" in path.name.lower()]
     assert kept == [] and not (cache / "Microsoft").exists()
+
+
+def test_the_campaign_has_every_verb() -> None:
+    """`make no-lookups` runs it; all of them here would take six minutes."""
+    assert set(JOBS) == set(VERBS)
