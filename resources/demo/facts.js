@@ -8,7 +8,7 @@ import { make } from "./dom.js";
 export const mebibytes = (nbytes) => (nbytes < 2 ** 20 ? `${(nbytes / 1024).toFixed(1)} KiB` : `${(nbytes / 2 ** 20).toFixed(1)} MiB`);
 
 /** Rows of the table of facts. @param {InferenceSession} session @param {number} firstMs from the page's start to the first answer */
-export function factsOf({ manifest, tier, threads, verified, memoryBytes, executionProvider, fallbackReason }, firstMs) {
+export function factsOf({ manifest, tier, threads, memoryBytes, executionProvider, fallbackReason }, firstMs) {
   const onGpu = executionProvider === "webgpu";
   const used = onGpu ? (manifest.gpu_kernels ?? []) : manifest.kernels;
   const kernels = used.map((k) => (k.tiers[tier] ?? k.tiers.simd128 ?? k.tiers.wgsl)?.nbytes ?? 0);
@@ -21,7 +21,7 @@ export function factsOf({ manifest, tier, threads, verified, memoryBytes, execut
     ["Memory", mebibytes(memoryBytes)],
     ["Weights", mebibytes(manifest.weights.nbytes)],
     ["Kernels", `${kernels.length}, ${mebibytes(kernels.reduce((a, b) => a + b, 0))}`],
-    ["Files", verified ? "every hash checked" : "hashes not checked: no secure context", !verified],
+    ["Files", "every hash checked"],
   ];
   if (fallbackReason) rows.splice(2, 0, ["Not on WebGPU", fallbackReason, true]);
   return rows.flatMap(([name, text, warn]) => [make("dt", {}, name), make("dd", { className: warn ? "warn" : "" }, text)]);

@@ -24,3 +24,14 @@ export function errorFields(thrown) {
   }
   return { error: thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : String(thrown), hint: "" };
 }
+
+/**
+ * A script of the engine that is loaded where it is needed.
+ * @template T
+ * @param {Promise<T>} loading
+ * @returns {Promise<T>}
+ */
+export const script = (loading) =>
+  loading.catch((e) => {
+    throw e instanceof EngineError ? e : new EngineError(`A script of the engine could not be loaded: ${/** @type {Error} */ (e).message}.`, "Load the page again.");
+  });

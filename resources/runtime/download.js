@@ -1,5 +1,6 @@
 /** A file that comes in pieces, over as many connections as it takes. */
 import { EngineError } from "../engine/errors.js";
+import { freshness } from "../sdk/bundle_fetch.js";
 
 /** @import { FileEntry } from "../types/engine.js" */
 /** @import { Kept } from "./kept.js" */
@@ -108,8 +109,8 @@ export class Download {
 
   /** @param {number} at @param {number} most @returns {Promise<Uint8Array<ArrayBuffer>>} some of the bytes from `at` on */
   async #next(at, most) {
+    if (!this.#reader) await this.#connect(at);
     if (!this.#rest.length) {
-      if (!this.#reader) await this.#connect(at);
       const { value } = (await this.#reader?.read().catch(() => null)) ?? {};
       if (!value) {
         await this.#leave();
@@ -132,7 +133,7 @@ export class Download {
   /** @param {number} at asks for the bytes from there on */
   async #connect(at) {
     const { file } = this.#entry;
-    const response = await fetch(this.#url, at ? { headers: { Range: `bytes=${at}-` } } : {});
+    const response = await fetch(this.#url, { ...freshness(this.#url), ...(at ? { headers: { Range: `bytes=${at}-` } } : {}) });
     if (!response.ok) throw new EngineError(`${file} of the bundle cannot be fetched: the server answers ${response.status}.`, "Upload the whole bundle.");
     this.#reader = response.body?.getReader() ?? null;
     // a server without ranges sends the file from its beginning

@@ -5,7 +5,7 @@
  *     const session = await InferenceSession.create("/models/minilm/manifest.json", { onProgress: show });
  *     const outputs = await session.run({ input_ids: new Tensor("int64", ids, [1, ids.length]) });
  */
-import { EngineError } from "../engine/errors.js";
+import { EngineError, script } from "../engine/errors.js";
 import { env as settings, MANIFEST_VERSION, Tensor } from "../sdk/tensor.js";
 
 export { EngineError, MANIFEST_VERSION, Tensor };
@@ -27,9 +27,9 @@ export const InferenceSession = {
    * @returns {Promise<Session>}
    */
   async create(source, options = {}) {
-    if (!env.wasm.proxy) return (await import("./open.js")).open(source, options);
+    if (!env.wasm.proxy) return (await script(import("./open.js"))).open(source, options);
     const { numThreads } = env.wasm;
-    const { ProxySession } = await import("./proxy.js");
+    const { ProxySession } = await script(import("./proxy.js"));
     return ProxySession.create(source, { numThreads, ...options });
   },
 };
@@ -39,4 +39,4 @@ export const InferenceSession = {
  * @param {boolean | string | URL} [what] the address of a manifest for those of its bundle
  * @returns {Promise<void>}
  */
-export const forget = async (what = false) => (await import("./store.js")).forget(what);
+export const forget = async (what = false) => (await script(import("./store.js"))).forget(what);

@@ -21,11 +21,14 @@ const PIECE_BYTES = 2 ** 22;
 const WAIT_MS = 250;
 
 /**
- * A `fetch` for the files below `base`, whose manifest is asked for first.
+ * A `fetch` for the files below `base`, whose manifest is asked for first; `replaced` says whether
+ * the server has another manifest by now.
  * @param {URL} base address of the manifest
  * @param {StoreOptions} [options]
+ * @param {(url: URL) => Promise<Response>} [before] takes files that were asked for before this manifest came
  */
-export function storedFetch(base, { cache = true, onProgress = () => {}, piece_bytes = PIECE_BYTES, wait_ms = WAIT_MS } = {}) {
+export function storedFetch(base, { cache = true, onProgress = () => {}, piece_bytes = PIECE_BYTES, wait_ms = WAIT_MS } = {}, before = fetch) {
+  let text = "";
   const store = cache ? openKept().then((kept) => kept && roomy(kept)) : Promise.resolve(null);
   /** @type {Map<string, FileEntry>} */
   let entries = new Map();
@@ -34,17 +37,19 @@ export function storedFetch(base, { cache = true, onProgress = () => {}, piece_b
   let [loaded, total] = [0, 0];
 
   /** @param {URL} url @returns {Promise<Response>} */
-  return async (url) => {
+  const storedFetch = async (url) => {
     if (url.href === base.href) {
       const response = await fetchManifest(url, await store, wait_ms);
-      const manifest = await response.clone().json().catch(() => null);
+      text = await response.clone().text();
+      before = fetch;
+      const manifest = parsed(text);
       entries = entriesOf(manifest, base);
       counted = new Set(entriesOf(manifest?.weights, base).keys());
       [loaded, total] = [0, [...counted].reduce((n, file) => n + (entries.get(file)?.nbytes ?? 0), 0)];
       return response;
     }
     const entry = entries.get(url.href);
-    if (!entry) return fetch(url);
+    if (!entry) return before(url);
     if (!counted.has(url.href)) total += entry.nbytes;
     counted.add(url.href);
     const download = await Download.open(url, entry, await store, { piece_bytes, wait_ms });
@@ -57,6 +62,8 @@ export function storedFetch(base, { cache = true, onProgress = () => {}, piece_b
       }),
     );
   };
+  const now = () => fetch(base, { cache: "no-cache" }).then(async (response) => (response.ok ? response.text() : text)).catch(() => text);
+  return { fetch: storedFetch, replaced: async () => text !== "" && (await now()) !== text };
 }
 
 /**
@@ -73,7 +80,7 @@ export async function forget(what = false) {
   /** @type {Set<string>} */
   const named = new Set();
   for (const key of address ? [address] : what ? [] : manifests)
-    for (const { sha256 } of entriesOf(parsed(await kept.get(key)), new URL(key)).values()) named.add(sha256);
+    for (const { sha256 } of entriesOf(parsed(new TextDecoder().decode(await kept.get(key))), new URL(key)).values()) named.add(sha256);
   const stale = keys.filter((key) => (key.startsWith(KEPT) ? named.has(hashOf(key)) === (address !== null) : address ? key === address : what));
   await Promise.all(stale.map((key) => kept.delete(key)));
 }
@@ -88,10 +95,10 @@ export async function forgetFile(sha256) {
 /** Of a piece's key. @param {string} key */
 const hashOf = (key) => (key.startsWith(KEPT) ? key.slice(KEPT.length).split("/")[0] : "");
 
-/** @param {ArrayBuffer | undefined} bytes */
-function parsed(bytes) {
+/** @param {string} text */
+function parsed(text) {
   try {
-    return JSON.parse(new TextDecoder().decode(bytes));
+    return JSON.parse(text);
   } catch {
     return null;
   }
@@ -127,10 +134,15 @@ function roomy(kept) {
 async function fetchManifest(url, kept, wait_ms) {
   try {
     const response = await persistently(async () => {
-      const { status, body } = await fetch(url, { cache: "no-cache" });
-      return new Response(await new Response(body).arrayBuffer(), { status });
+      const { status, body, headers } = await fetch(url, { cache: "no-cache" });
+      const bytes = await new Response(body).arrayBuffer();
+      // some browsers take what came before a cut for the whole
+      if (!headers.has("Content-Encoding") && bytes.byteLength < Number(headers.get("Content-Length"))) throw new TypeError("the connection ended");
+      return new Response(bytes, { status });
     }, wait_ms);
-    if (response.ok) await kept?.put(url.href, new Uint8Array(await response.clone().arrayBuffer()));
+    const bytes = new Uint8Array(await response.clone().arrayBuffer());
+    // a page of something else under its address would name nothing of what is kept
+    if (response.ok && parsed(new TextDecoder().decode(bytes))?.format === "nnjit-bundle") await kept?.put(url.href, bytes);
     return response;
   } catch (e) {
     const old = await kept?.get(url.href);

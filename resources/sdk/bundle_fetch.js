@@ -1,17 +1,27 @@
 /** The files of a bundle: fetched, and compared with their manifest. */
 import { EngineError } from "../engine/errors.js";
 import { EXTEND, PREFILL } from "../engine/plan.js";
+import { sha256 } from "./digest.js";
 import { MANIFEST_VERSION } from "./tensor.js";
 
 /** Before weights came in several files. */
 const ONE_FILE = 1;
+const MANIFEST = "manifest.json";
 /** How many files of weights come at once: as many as browsers ask one server for. */
 const LANES = 6;
 
 /** @import { Bundle, FileEntry, Manifest, Plan, Weights } from "../types/engine.js" */
 
+/**
+ * How a browser's own cache is asked for a file: it may hold one of an older version under the same
+ * name, unless the name has the hash of what it holds.
+ * @param {URL} url
+ * @returns {RequestInit}
+ */
+export const freshness = ({ pathname }) => ({ cache: /[0-9a-f]{64}/.test(pathname) ? "default" : "no-cache" });
+
 /** How files come: whoever keeps or brings them puts a function of its own here. */
-export const transport = { fetch: (/** @type {URL} */ url) => fetch(url) };
+export const transport = { fetch: (/** @type {URL} */ url) => fetch(url, freshness(url)) };
 
 /**
  * Manifest and plans of a bundle.
@@ -19,7 +29,9 @@ export const transport = { fetch: (/** @type {URL} */ url) => fetch(url) };
  * @returns {Promise<Bundle>}
  */
 export async function fetchBundle(base) {
-  const manifest = readManifest(await download(base, "manifest.json"));
+  const bytes = await download(base, MANIFEST);
+  const manifest = readManifest(bytes);
+  await checkSeal(manifest, bytes);
   /** @type {Plan} */
   const plan = parse(await fetchFile(base, manifest.plan), manifest.plan.file);
   /** @type {Record<string, Plan>} */
@@ -36,11 +48,22 @@ export async function fetchBundle(base) {
 
 /** @param {Uint8Array<ArrayBuffer>} bytes @returns {Manifest} */
 function readManifest(bytes) {
-  const manifest = parse(bytes, "manifest.json");
+  const manifest = parse(bytes, MANIFEST);
   if (manifest?.format !== "nnjit-bundle") throw new EngineError("The manifest is not that of an NNJIT bundle.");
   if (manifest.version !== MANIFEST_VERSION && manifest.version !== ONE_FILE)
     throw new EngineError(`The bundle has version ${manifest.version}, this engine reads ${ONE_FILE} to ${MANIFEST_VERSION}.`, "Use the engine inside the bundle.");
   return manifest;
+}
+
+/**
+ * A manifest has a hash of its own, made with zeros in the hash's place. Older bundles have none.
+ * @param {Manifest} manifest @param {Uint8Array<ArrayBuffer>} bytes
+ */
+async function checkSeal({ sha256: seal }, bytes) {
+  if (seal === undefined) return;
+  const text = new TextDecoder().decode(bytes).replace(String(seal), "0".repeat(64));
+  if ((await sha256(new TextEncoder().encode(text))) !== seal)
+    throw new EngineError("manifest.json of the bundle was changed: its sha256 differs.", "Upload the whole bundle again.");
 }
 
 /** @param {Uint8Array} bytes @param {string} file */
@@ -48,7 +71,7 @@ function parse(bytes, file) {
   try {
     return JSON.parse(new TextDecoder().decode(bytes));
   } catch {
-    throw new EngineError(`${file} of the bundle is not JSON.`, "Export the bundle again.");
+    throw new EngineError(`${file} of the bundle is not JSON.`, "Upload the whole bundle again.");
   }
 }
 
@@ -58,15 +81,26 @@ async function request(base, file) {
   try {
     response = await transport.fetch(new URL(file, base));
   } catch (e) {
-    throw new EngineError(`${file} of the bundle cannot be fetched: ${/** @type {Error} */ (e).message}.`, "Check the address and the server.");
+    throw unreachable(file, e);
   }
   if (!response.ok)
     throw new EngineError(`${file} of the bundle cannot be fetched: the server answers ${response.status}.`, "Upload the whole bundle.");
   return response;
 }
 
+/** A sentence for a connection that failed. @param {string} file @param {any} e */
+const unreachable = (file, e) =>
+  e instanceof EngineError ? e : new EngineError(`${file} of the bundle cannot be fetched: ${String(e?.message ?? e).replace(/[. ]+$/, "")}.`, "Check the address and the server.");
+
 /** @param {URL} base @param {string} file */
-const download = async (base, file) => new Uint8Array(await (await request(base, file)).arrayBuffer());
+async function download(base, file) {
+  const response = await request(base, file);
+  try {
+    return new Uint8Array(await response.arrayBuffer());
+  } catch (e) {
+    throw unreachable(file, e); // it ended in the middle
+  }
+}
 
 /** @param {URL} base @param {FileEntry} entry */
 export async function fetchFile(base, entry) {
@@ -112,7 +146,7 @@ export async function streamFile(base, entry, take) {
   const reader = body.getReader();
   let at = 0;
   for (;;) {
-    const { done, value } = await reader.read();
+    const { done, value } = await reader.read().catch((e) => Promise.reject(unreachable(entry.file, e)));
     if (done) break;
     if (at + value.length > entry.nbytes) throw wrongSize(entry, at + value.length);
     take(at, value);
@@ -121,17 +155,12 @@ export async function streamFile(base, entry, take) {
   if (at !== entry.nbytes) throw wrongSize(entry, at);
 }
 
-export const canHash = () => typeof globalThis.crypto?.subtle?.digest === "function";
-
 /** @param {FileEntry} entry @param {Uint8Array<ArrayBuffer>} bytes */
 export async function check(entry, bytes) {
   if (bytes.length !== entry.nbytes) throw wrongSize(entry, bytes.length);
-  if (!canHash()) return;
   // the browser hashes no shared memory: a copy, until the hash is made
   const own = bytes.buffer instanceof ArrayBuffer ? bytes : bytes.slice();
-  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", own));
-  const hex = Array.from(digest, (b) => b.toString(16).padStart(2, "0")).join("");
-  if (hex !== entry.sha256) throw new WrongFile(entry);
+  if ((await sha256(own)) !== entry.sha256) throw new WrongFile(entry);
 }
 
 /** A file whose bytes are not those of its hash. */
@@ -139,6 +168,7 @@ export class WrongFile extends EngineError {
   /** @param {FileEntry} entry */
   constructor({ file, sha256 }) {
     super(`${file} of the bundle is not the file of its manifest: its sha256 differs.`, "Upload the whole bundle again.");
+    this.file = file;
     this.sha256 = sha256;
   }
 }

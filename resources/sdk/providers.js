@@ -1,10 +1,10 @@
 /** What can run a bundle: WebGPU and Wasm, each with the ladder of its tiers. */
 import { Engine } from "../engine/engine.js";
-import { EngineError } from "../engine/errors.js";
+import { EngineError, script } from "../engine/errors.js";
 import { bestTier, hasTier, TIERS } from "../engine/features.js";
 import { compileKernel } from "../engine/kernel.js";
 import { OPEN_VERSION } from "../engine/plan.js";
-import { canHash, check, eachShard, fetchFile, streamFile } from "./bundle_fetch.js";
+import { check, eachShard, fetchFile, streamFile } from "./bundle_fetch.js";
 import { Common } from "./common.js";
 
 /** @import { GpuEngine } from "../engine/gpu/engine.js" */
@@ -77,11 +77,11 @@ async function openInWasm({ base, manifest, plan, others }, threads) {
 }
 
 /** Only pages with threads load them. @param {number} threads */
-const startTeam = async (threads) => (await import("../engine/team.js")).Team.start(threads);
+const startTeam = async (threads) => (await script(import("../engine/team.js"))).Team.start(threads);
 
 /** Only bundles for any size hold it. @param {OpenPlan} plan */
 async function sizesOf(plan) {
-  const { Sizes } = await import("../engine/open/sizes.js");
+  const { Sizes } = await script(import("../engine/open/sizes.js"));
   return new Sizes(plan);
 }
 
@@ -97,14 +97,13 @@ async function compiled(base, { tiers, ...header }, shared, use) {
   const file = TIERS.filter((tier) => hasTier(tier)).map((tier) => tiers[tier]).find(Boolean);
   if (!file) throw new EngineError(`The bundle has no kernel of ${header.workload} that this browser can run.`, "Export it with the simd128 tier.");
   const make = async () => compileKernel(await fetchFile(base, file), header.workload, shared);
-  // a hash that is not checked names the files of one bundle only
-  const key = `${file.sha256} ${shared} ${canHash() ? "" : base}`;
+  const key = `${file.sha256} ${shared}`;
   return { ...header, module: await use(modules.take(key, make)) };
 }
 
 /** @param {Bundle} bundle @returns {Promise<Opened>} */
 async function openOnGpu(bundle) {
   if (!bundle.manifest.gpu_kernels?.length) throw new EngineError("The bundle has no kernels for WebGPU.", "Export it with --webgpu.");
-  const gpu = await import("./gpu/provider.js"); // only bundles with such kernels hold it
+  const gpu = await script(import("./gpu/provider.js")); // only bundles with such kernels hold it
   return gpu.openOnGpu(bundle);
 }

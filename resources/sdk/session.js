@@ -1,8 +1,8 @@
 /** A session of ONNX Runtime Web, as far as it goes, on a bundle. */
-import { EngineError } from "../engine/errors.js";
+import { EngineError, script } from "../engine/errors.js";
 import { canShare, MAX_THREADS } from "../engine/features.js";
 import { ARRAYS, onGpu } from "../engine/plan.js";
-import { canHash, fetchBundle } from "./bundle_fetch.js";
+import { fetchBundle } from "./bundle_fetch.js";
 import { openFirst, PROVIDERS } from "./providers.js";
 import { disposals, DTYPES, env, MANIFEST_VERSION, NAMES, Tensor } from "./tensor.js";
 
@@ -43,8 +43,8 @@ export class InferenceSession {
     this.executionProvider = choice.provider;
     /** Why a provider that was asked for first does not; empty where it does. */
     this.fallbackReason = choice.reason;
-    /** Whether the hashes of all files were checked; browsers allow it in secure contexts only. */
-    this.verified = canHash();
+    /** The hashes of all files were checked: no session opens without. */
+    this.verified = true;
     this.manifest = bundle.manifest;
     this.inputNames = inputs.map((p) => p.name);
     this.outputNames = outputs.map((p) => p.name);
@@ -183,7 +183,7 @@ export class InferenceSession {
     this.#generating = true;
     const opened = this.#opened;
     try {
-      const { generate } = await import("../engine/generation/generate.js"); // only bundles that make text hold it
+      const { generate } = await script(import("../engine/generation/generate.js")); // only bundles that make text hold it
       return yield* generate(opened.engine, facts, ids, options);
     } catch (e) {
       await this.#replace(opened, e);
@@ -218,7 +218,7 @@ export class InferenceSession {
       throw new EngineError("This session has no kernels to try.", "Export the bundle with --candidates, and run it on wasm.");
     if (this.#tunes) throw new EngineError("This session is tuned already.", "Ask tuningReport() how far it is.");
     this.#tunes = true;
-    const { Tuning } = await import("./tuning/tuning.js"); // only bundles with candidates hold it
+    const { Tuning } = await script(import("./tuning/tuning.js")); // only bundles with candidates hold it
     const { tier, threads } = this;
     try {
       this.#tuning = await Tuning.start({ bundle: this.#bundle, engine, tier, threads }, options);

@@ -106,6 +106,7 @@
  * @property {boolean} [extends] whether a third plan reads `rows` tokens behind those in the cache
  */
 /** @typedef {{role: string, dtype: string, nbytes: number, pack: [number, number] | null, low: number, high: number}} TrialArg */
+/** Digests of what a compile service gives (nnjit_studio/commons/kernels/lots.py), by workload, then by tier and registers. @typedef {Record<string, Record<string, string[]>>} Lots */
 /** Random memory where candidates of a workload are judged (nnjit_studio/bundle/manifest.py). @typedef {{workload: string, args: TrialArg[], tolerance: number}} TrialMemory */
 /** One file, or several whose contents follow one another. @typedef {FileEntry | {nbytes: number, shards: FileEntry[]}} Weights */
 /**
@@ -113,11 +114,12 @@
  * @property {string} format
  * @property {number} version
  * @property {string} name
+ * @property {string} [sha256] of the manifest's own bytes, with zeros in its place; older bundles have none
  * @property {FileEntry} plan
  * @property {Weights} weights
  * @property {KernelEntry[]} kernels
  * @property {GpuKernelEntry[]} [gpu_kernels] for WebGPU
- * @property {{kernels: KernelEntry[], trials: TrialMemory[], share: string}} [candidates] to be tried in the page
+ * @property {{kernels: KernelEntry[], trials: TrialMemory[], share: string, lots?: Lots}} [candidates] to be tried in the page
  * @property {TensorSpec[]} inputs of a model for any size, at the sizes of its example
  * @property {{name: string, low: number, high: number, step: number}[]} [dims] of a model for any size
  * @property {{facts: Generation, prefill: FileEntry | null, extend?: FileEntry | null}} [generation] of a decoder

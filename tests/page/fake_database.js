@@ -1,11 +1,15 @@
-/** IndexedDB with one table over a map, as far as the runtime's store uses it. */
+/** IndexedDB with one table of blobs over a map, as far as the runtime's store uses it. */
 
-/** @param {Map<string, Uint8Array>} table */
-export function fakeDatabase(table) {
+/**
+ * @param {Map<string, Uint8Array>} table
+ * @param {{isFull: (key: string) => boolean, keys: () => unknown}} [disk] where a key finds no room, and what is listed
+ */
+export function fakeDatabase(table, disk = { isFull: () => false, keys: () => [...table.keys()] }) {
   const request = (/** @type {() => any} */ read) => {
     const made = /** @type {any} */ ({});
-    queueMicrotask(() => {
-      made.result = read();
+    queueMicrotask(async () => {
+      const value = read();
+      made.result = value instanceof Promise ? await value : value;
       made.onupgradeneeded?.();
       made.onsuccess?.();
     });
@@ -13,13 +17,21 @@ export function fakeDatabase(table) {
   };
   const transaction = () => {
     const made = /** @type {any} */ ({});
-    const changed = (/** @type {unknown} */ _) => setTimeout(() => made.oncomplete?.());
+    const put = async (/** @type {Blob} */ blob, /** @type {string} */ key) => {
+      const bytes = new Uint8Array(await blob.arrayBuffer());
+      if (disk.isFull(key)) {
+        made.error = new DOMException("no room", "QuotaExceededError");
+        return made.onabort();
+      }
+      table.set(key, bytes);
+      made.oncomplete();
+    };
     const store = {
       transaction: made,
-      get: (key) => request(() => table.get(key)?.slice().buffer),
-      getAllKeys: () => request(() => [...table.keys()]),
-      put: (bytes, key) => changed(table.set(key, new Uint8Array(bytes))),
-      delete: (key) => changed(table.delete(key)),
+      get: (key) => request(() => (table.has(key) ? new Blob([/** @type {any} */ (table.get(key))]) : undefined)),
+      getAllKeys: () => request(() => disk.keys()),
+      put,
+      delete: (key) => setTimeout(() => made.oncomplete(table.delete(key))),
     };
     return { objectStore: () => store };
   };

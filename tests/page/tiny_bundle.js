@@ -12,7 +12,7 @@ const weights = f32(...Array(16).fill(0), ...Array.from({ length: K * N }, (_, i
 export const encode = (value) => new TextEncoder().encode(JSON.stringify(value));
 export const entry = (file, bytes) => ({ file, nbytes: bytes.length, sha256: createHash("sha256").update(bytes).digest("hex") });
 
-/** Contents by name; `change` sees the manifest and the files first. */
+/** Contents by name; `change` sees the manifest and the files first. A manifest with a `sha256` is sealed. */
 export function tinyBundle({ plan = planOf(K, N), change = () => {} } = {}) {
   const files = { "plan.json": encode(plan), "weights.bin": weights, "kernels/a.wasm": rowAddKernel(K, N, 8), "kernels/b.wasm": addKernel };
   const kernel = (workload, panels, file) => {
@@ -28,6 +28,7 @@ export function tinyBundle({ plan = planOf(K, N), change = () => {} } = {}) {
     kernels: [kernel("rowadd", [[1, 8]], "kernels/a.wasm"), kernel("add", [], "kernels/b.wasm")],
   };
   change(manifest, files);
+  if (manifest.sha256 !== undefined) manifest.sha256 = entry("", encode({ ...manifest, sha256: "0".repeat(64) })).sha256;
   files["manifest.json"] ??= encode(manifest);
   return files;
 }

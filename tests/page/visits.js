@@ -8,7 +8,7 @@ import { GUARD } from "../../resources/engine/tuning/compare.js";
 import { TrialBench } from "../../resources/sdk/tuning/bench.js";
 import { Tuning } from "../../resources/sdk/tuning/tuning.js";
 import { entry } from "./tiny_bundle.js";
-import { addKernel, doubleKernel, f32, floats, kernel, store, at, trap } from "./wasm.js";
+import { addKernel, doubleKernel, f32, floats, kernel, store, at, int, load, trap } from "./wasm.js";
 
 export const COUNT = 16;
 const STEPS = 3;
@@ -22,6 +22,8 @@ const BODIES = {
   short: { bytes: addKernel, extent: COUNT - 1 },
   long: { bytes: addKernel, extent: COUNT + 1 },
   trap: { bytes: kernel(3, () => trap), extent: COUNT },
+  // right where every byte around is a guard's, as in the worker, and there alone
+  sly: { bytes: kernel(3, (i) => store(at(2, i), [...load(at(0, i)), ...load(at(1, i)), 0x92, ...int(0), 0x2d, 0, 0, ...int(GUARD), 0x46, 0xb2, 0x94])), extent: COUNT },
   swapped: { bytes: kernel(3, (i) => store(at(2, i), [...at(0, i), 0x2a, 2, 0])), extent: COUNT },
 };
 

@@ -10,7 +10,7 @@ import { timerQuantum } from "../../engine/tuning/timing.js";
 /** @import { MeasurePolicy } from "../../engine/tuning/timing.js" */
 /** @import { KernelHeader, TrialArg, TrialMemory } from "../../types/engine.js" */
 /** @typedef {{header: KernelHeader & {sha256: string}, bytes: Uint8Array<ArrayBuffer>}} Kernel */
-/** @typedef {{trial: TrialMemory, own: Kernel} | {challenger: Kernel, incumbent: Kernel, policy: MeasurePolicy}} Request */
+/** @typedef {{trial: TrialMemory, own: Kernel, seed?: number} | {challenger: Kernel, incumbent: Kernel, policy: MeasurePolicy}} Request */
 
 const SEED = 20_261_123;
 /** Of the larger end: smaller magnitudes would let a missing term pass. */
@@ -23,13 +23,13 @@ export class TrialBench {
   /** @param {Request} request @returns {Promise<Measured | null>} null for a trial that begins */
   async answer(request) {
     if ("challenger" in request) return this.#bench.measure(request.challenger, request.incumbent, request.policy);
-    await this.#begin(request.trial, request.own);
+    await this.#begin(request.trial, request.own, request.seed);
     return null;
   }
 
-  /** @param {TrialMemory} trial @param {Kernel} own the bundle's kernel of the workload */
-  async #begin({ workload, args, tolerance }, { header, bytes }) {
-    const random = randomBy(SEED);
+  /** @param {TrialMemory} trial @param {Kernel} own the bundle's kernel of the workload @param {number} [seed] */
+  async #begin({ workload, args, tolerance }, { header, bytes }, seed = SEED) {
+    const random = randomBy(seed);
     const blobs = args.flatMap((arg) => (arg.role === "input" ? [inputOf(arg, random)] : []));
     let at = 0;
     const described = args.map(({ role, dtype, nbytes, pack }) => ({ role, dtype, nbytes, pack, blob: role === "input" ? at++ : null }));

@@ -54,6 +54,7 @@ function partsOf(report, page) {
     ["Device", `${device.browser}, ${device.tier}, ${device.threads} ${device.threads === 1 ? "thread" : "threads"}`],
     ["This visit", `${tried.length} tried, ${rolledBack} taken back, ${Math.round(spentMs)} ms of work, visit ${visits}`],
     ["Times sent", report.shared || "nowhere"],
+    ...(report.queue ? [["Kernels asked of", `${report.queue.from}: ${report.queue.kernels} came${report.queue.problem && `. ${report.queue.problem}`}`]] : []),
   ];
   const list = make("dl", "", ...facts.flatMap(([name, value]) => [make("dt", name), make("dd", value)]));
   if (!tried.length) return [list];

@@ -1,10 +1,15 @@
 /** What tuning found on this device: in IndexedDB, by bundle, browser and tier. */
 
+/** @import { Served } from "./queue.js" */
+
 /**
  * `won`: settings by workload that stay; `trial`: the kernel that did better in place and has yet to
- * prove itself in use; `tried`: outcomes by workload and settings; `gain` of the model, with its interval.
+ * prove itself in use; `tried`: outcomes by workload and settings; `gain` of the model, with its interval;
+ * `asked`: where the questions to a compile service stand, and how many lots in a row held no winner;
+ * `served`: its kernels that won or are on trial.
  * @typedef {[number, number, number]} Gain
- * @typedef {{won: Record<string, string>, trial: {workload: string, settings: string, gain: Gain} | null, tried: Record<string, Record<string, string>>, gain: Gain, visits: number}} Known
+ * @typedef {{after: number, idle: number}} Asked
+ * @typedef {{won: Record<string, string>, trial: {workload: string, settings: string, gain: Gain} | null, tried: Record<string, Record<string, string>>, gain: Gain, visits: number, asked: Record<string, Asked>, served: Served[]}} Known
  */
 /** @typedef {{load: (key: string) => Promise<unknown>, save: (key: string, known: Known) => Promise<void>}} Store */
 
@@ -12,15 +17,16 @@ const DATABASE = "nnjit-tuning";
 const STORE = "devices";
 
 /** @returns {Known} */
-export const nothing = () => ({ won: {}, trial: null, tried: {}, gain: [1, 1, 1], visits: 0 });
+export const nothing = () => ({ won: {}, trial: null, tried: {}, gain: [1, 1, 1], visits: 0, asked: {}, served: [] });
 
 /** What was stored, if it has the form; a page may have anything there. @param {any} stored @returns {Known} */
 export function readKnown(stored) {
   const texts = (/** @type {any} */ map) => !!map && typeof map === "object" && Object.values(map).every((x) => typeof x === "string");
   const gain = (/** @type {any} */ list) => Array.isArray(list) && list.length === 3 && list.every(Number.isFinite);
-  const { won, trial, tried, visits } = stored ?? {};
-  const right = texts(won) && !!tried && Object.values(tried).every(texts) && gain(stored.gain) && Number.isInteger(visits);
-  return right && (!trial || gain(trial.gain)) ? { won, trial: trial ?? null, tried, gain: stored.gain, visits } : nothing();
+  const { won, trial, tried, visits, asked = {}, served = [] } = stored ?? {};
+  const places = typeof asked === "object" && Object.values(asked ?? {}).every((at) => Number.isInteger(at?.after) && Number.isInteger(at.idle));
+  const right = texts(won) && !!tried && Object.values(tried).every(texts) && gain(stored.gain) && Number.isInteger(visits) && places && Array.isArray(served);
+  return right && (!trial || gain(trial.gain)) ? { won, trial: trial ?? null, tried, gain: stored.gain, visits, asked: asked ?? {}, served } : nothing();
 }
 
 /**

@@ -1,9 +1,10 @@
 /** When the page is idle, and what may leave it. */
 import { EngineError } from "../../engine/errors.js";
+import { queueAddress } from "./queue.js";
 
 /** @typedef {"idle" | "hidden" | "now"} When */
-/** @typedef {{budgetMs?: number, when?: When, p95?: number, share?: string | URL}} TuneOptions */
-/** @typedef {{budget_ms: number, when: When, limit: number, share: string}} Terms */
+/** @typedef {{budgetMs?: number, when?: When, p95?: number, share?: string | URL, queue?: string | URL}} TuneOptions */
+/** @typedef {{budget_ms: number, when: When, limit: number, share: string, queue: string}} Terms */
 
 const HIDDEN_MS = 200;
 /** A battery below this share is left alone, charging or not. */
@@ -14,13 +15,13 @@ const LEAST_CHARGE = 0.2;
  * @param {string} allowed the address of the bundle's manifest; empty for none
  * @returns {Terms}
  */
-export function termsOf({ budgetMs = 2000, when = "idle", p95 = 1.05, share = "" }, allowed) {
+export function termsOf({ budgetMs = 2000, when = "idle", p95 = 1.05, share = "", queue = "" }, allowed) {
   if (!(budgetMs > 0)) throw new EngineError(`budgetMs is ${budgetMs}.`, "Give the milliseconds of work that a visit may cost.");
   if (!["idle", "hidden", "now"].includes(when)) throw new EngineError(`when is "${when}".`, 'Use "idle", "hidden" or "now".');
   if (!(p95 >= 1)) throw new EngineError(`p95 is ${p95}.`, "Give how much longer inferences may take, such as 1.05.");
   if (share && String(share) !== allowed)
     throw new EngineError(`The bundle does not allow times to be sent to ${share}.`, "Export it with --share and this address, or leave share out.");
-  return { budget_ms: budgetMs, when, limit: p95, share: String(share) };
+  return { budget_ms: budgetMs, when, limit: p95, share: String(share), queue: queue ? queueAddress(queue) : "" };
 }
 
 /** Lets the page go on. @returns {Promise<void>} */

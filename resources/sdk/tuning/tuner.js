@@ -11,17 +11,18 @@ import { Watch } from "./watch.js";
 /** @import { Kernel } from "./bench.js" */
 /** @import { Speedup } from "./interval.js" */
 /** @import { Gain, Known } from "./memory.js" */
+/** @import { Queue } from "./queue.js" */
 /** @import { Terms } from "./moments.js" */
 /** @import { Trials } from "./trials.js" */
 /** @typedef {import("../../types/engine.js").TrialMemory} TrialMemory */
 /** A kernel of the bundle by its header; its bytes come when they are wanted. @typedef {{header: Kernel["header"], bytes: () => Promise<Uint8Array<ArrayBuffer>>}} Shipped */
-/** `candidate` is its number in the manifest. @typedef {Shipped & {candidate: number}} Candidate */
+/** `candidate` is its number in the manifest, `SERVED` for one of a compile service. @typedef {Shipped & {candidate: number}} Candidate */
 /**
  * What became of a candidate in this visit.
  * @typedef {{candidate: number, workload: string, settings: string, outcome: string, reason: string, isolated: Speedup | null, inPlace: Speedup | null, ms: number, incumbent_ms: number}} Result
  */
 /** The page as tuning sees it. @typedef {{moment: () => Promise<unknown>, pause: () => Promise<unknown>, hidden: () => boolean, trials: Trials}} Page */
-/** @typedef {{engine: Engine, own: Shipped[], candidates: Candidate[], trials: TrialMemory[]}} Parts */
+/** @typedef {{engine: Engine, own: Shipped[], candidates: Candidate[], trials: TrialMemory[], queue?: Queue | null}} Parts */
 
 /** A smaller gain of a kernel is not worth a swap. */
 const LEAST_GAIN = 1.03;
@@ -43,6 +44,10 @@ const MOST_MET = 0.03;
 /** A burst of the machine may look like a slow kernel: it gets a second chance. */
 const ROLLED_BACK_ONCE = "rolled back once";
 const UNFINISHED = "unfinished";
+/** The number of a candidate that a compile service gave. */
+export const SERVED = -1;
+/** Its lots go from likely to unlikely: after so many without a winner, the rest is not asked for. */
+const PATIENCE = 3;
 /** Ends the work wherever it stands. */
 const STOPPED = Symbol("stopped");
 
@@ -108,6 +113,7 @@ export class Tuner {
   stop() {
     this.#stopped = true;
     this.page.trials.close();
+    this.parts.queue?.close();
   }
 
   /** Works until the budget is used or nothing is left to try. */
@@ -116,8 +122,10 @@ export class Tuner {
       while (!this.#inputs || !this.watch.ready) await this.#turn();
       this.state = "working";
       for (const each of this.parts.candidates) if (this.#onTrial(each)) await this.#consider(each);
-      for (const workload of await this.#order())
+      const order = await this.#order();
+      for (const workload of order)
         for (const candidate of this.parts.candidates.filter(({ header }) => header.workload === workload)) await this.#consider(candidate);
+      while (await this.#askInTurn(order));
       this.state = "done";
     } catch (e) {
       if (e !== STOPPED && !this.#stopped) throw e; // a released engine fails in its own words
@@ -155,17 +163,46 @@ export class Tuner {
     return [...ms].sort(([, a], [, b]) => b - a).map(([workload]) => workload);
   }
 
+  /** A lot of each workload's kernels from the compile service. @param {string[]} order @returns {Promise<boolean>} whether there may be more */
+  async #askInTurn(order) {
+    const { queue, trials } = this.parts;
+    let more = false;
+    for (const workload of order) {
+      const at = this.known.asked[workload] ?? { after: 0, idle: 0 };
+      if (!queue || at.idle >= PATIENCE || !trials.some((trial) => trial.workload === workload)) continue;
+      await this.#turn();
+      const lot = await queue.next(workload, at.after, (settings) => !this.#isSettled(workload, settings));
+      if (!lot) continue;
+      for (const { header, bytes } of lot.kernels) {
+        const outcome = await this.#consider({ header, bytes: async () => bytes, candidate: SERVED });
+        if (outcome === "wrong") queue.distrust(`${queue.from} gave a kernel that is wrong.`);
+        if (queue.problem) break;
+      }
+      if (queue.problem) return false;
+      const won = lot.kernels.some(({ header }) => this.known.won[workload] === header.settings);
+      this.known.asked[workload] = { after: lot.after, idle: lot.after === at.after ? PATIENCE : won ? 0 : at.idle + 1 };
+      more = true;
+    }
+    return more;
+  }
+
+  /** Whether it runs, or was tried for good. @param {string} workload @param {string} settings */
+  #isSettled(workload, settings) {
+    const before = this.known.tried[workload]?.[settings];
+    return this.#of(workload).header.settings === settings || (!!before && before !== ROLLED_BACK_ONCE);
+  }
+
   /** Whether it did better in place, now or in a former visit. @param {Candidate} candidate */
   #onTrial({ header: { workload, settings } }) {
     const { trial } = this.known;
     return trial?.workload === workload && trial.settings === settings;
   }
 
-  /** @param {Candidate} candidate */
+  /** @param {Candidate} candidate @returns {Promise<string>} the outcome; empty where there was nothing to do */
   async #consider(candidate) {
     const { workload, settings } = candidate.header;
     const before = this.known.tried[workload]?.[settings];
-    if (this.#of(workload).header.settings === settings || (before && before !== ROLLED_BACK_ONCE)) return;
+    if (this.#isSettled(workload, settings)) return "";
     /** @type {Result} */
     const result = { candidate: candidate.candidate, workload, settings, outcome: UNFINISHED, reason: "", isolated: null, inPlace: null, ms: 0, incumbent_ms: 0 };
     this.results.push(result);
@@ -177,7 +214,7 @@ export class Tuner {
       const { error } = errorFields(e);
       Object.assign(result, { outcome: "failed", reason: error });
     }
-    (this.known.tried[workload] ??= {})[settings] = result.outcome;
+    return ((this.known.tried[workload] ??= {})[settings] = result.outcome);
   }
 
   /**
@@ -192,7 +229,9 @@ export class Tuner {
     const own = this.parts.own.find(({ header }) => header.workload === workload);
     if (!trial || !own) return "failed";
     const [challenger, incumbent] = [await kernelOf(candidate), await kernelOf(this.#of(workload))];
-    await this.#ask({ trial, own: await kernelOf(own) });
+    // who knows the numbers beforehand could write a kernel that is right for them alone
+    const seed = candidate.candidate === SERVED ? { seed: crypto.getRandomValues(new Uint32Array(1))[0] } : {};
+    await this.#ask({ trial, own: await kernelOf(own), ...seed });
     /** @type {number[][]} */
     const [mine, its] = [[], []];
     for (const look of LOOKS) {
@@ -234,7 +273,7 @@ export class Tuner {
   async #confirm(candidate, result) {
     let outcome = "";
     const { header, bytes } = await kernelOf(candidate);
-    await this.inPlace.compare({ ...header, bytes }, /** @type {Tensor[]} */ (this.#inputs), () => this.#ownTurn(), (without, tried) => {
+    const same = await this.inPlace.compare({ ...header, bytes }, /** @type {Tensor[]} */ (this.#inputs), () => this.#ownTurn(), (without, tried) => {
       if (!LOOKS.includes(tried.length)) return false;
       const steps = speedupOf(tried.map((t) => t.steps_ms), without.map((t) => t.steps_ms));
       const model = (result.inPlace = speedupOf(tried.map((t) => t.run_ms), without.map((t) => t.run_ms)));
@@ -243,6 +282,7 @@ export class Tuner {
       if (outcome === "faster" && model.speedup < NO_LOSS) outcome = tried.length === LOOKS[LOOKS.length - 1] ? "slower" : "";
       return outcome !== "";
     });
+    if (!same) return "wrong";
     return outcome === "faster" ? "" : `${outcome} in place`;
   }
 
@@ -258,6 +298,7 @@ export class Tuner {
     while (!this.watch.ready) await this.#turn();
     this.#before = this.#of(workload);
     await this.#use(candidate);
+    await this.#keep(candidate);
     this.watch.swap();
     if (!this.#onTrial(candidate)) this.known.trial = { workload, settings, gain: gainOf(result.inPlace) };
     const { gain } = /** @type {{gain: Gain}} */ (this.known.trial);
@@ -277,6 +318,15 @@ export class Tuner {
     this.known.won[workload] = settings;
     this.known.gain = /** @type {Gain} */ (gain.map((x, i) => x * this.known.gain[i]));
     return "won";
+  }
+
+  /** The next visit needs its bytes, and the server may be gone then. @param {Candidate} candidate */
+  async #keep(candidate) {
+    const { queue } = this.parts;
+    if (!queue || candidate.candidate !== SERVED) return;
+    const { header, bytes } = await kernelOf(candidate);
+    this.known.served = this.known.served.filter(({ header: old }) => old.workload !== header.workload || this.known.won[old.workload] === old.settings);
+    this.known.served.push({ from: queue.from, header, bytes });
   }
 
   async #undo() {

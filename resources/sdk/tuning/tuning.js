@@ -1,16 +1,19 @@
 /** Tuning of one session: what a page starts, asks and stops. */
 import { hasTier, TIERS } from "../../engine/features.js";
-import { canHash, fetchFile } from "../bundle_fetch.js";
-import { browserOf, indexedStore, nothing, readKnown } from "./memory.js";
+import { fetchFile } from "../bundle_fetch.js";
+import { sha256 } from "../digest.js";
+import { browserOf, indexedStore, readKnown } from "./memory.js";
 import { isHidden, moment, pause, share, termsOf } from "./moments.js";
+import { Queue, remembered } from "./queue.js";
 import { WorkerTrials } from "./trials.js";
-import { Tuner } from "./tuner.js";
+import { SERVED, Tuner } from "./tuner.js";
 
 /** @import { Engine } from "../../engine/engine.js" */
 /** @import { Bundle, KernelEntry, Tensor } from "../../types/engine.js" */
 /** @import { Kernel } from "./bench.js" */
 /** @import { Store } from "./memory.js" */
 /** @import { TuneOptions } from "./moments.js" */
+/** @import { QueueReport } from "./queue.js" */
 /** @import { Page, Result } from "./tuner.js" */
 /** @import { Latency } from "./watch.js" */
 /**
@@ -29,6 +32,7 @@ import { Tuner } from "./tuner.js";
  * @property {number} rolledBack
  * @property {boolean} remembered whether the next visit will know
  * @property {string} shared the address that times were sent to; empty for none
+ * @property {QueueReport | null} queue the compile service, how many kernels came in this visit, and why it is asked no more
  */
 /** What runs. @typedef {{bundle: Bundle, engine: Engine, tier: string, threads: number}} Session */
 
@@ -63,13 +67,17 @@ export class Tuning {
     const browser = browserOf(globalThis.navigator?.userAgent ?? "");
     const hash = await digest(bundle.manifest);
     const key = JSON.stringify([hash, browser, tier, threads]);
-    const known = hash ? readKnown(await store.load(key)) : nothing();
+    const known = readKnown(await store.load(key));
     known.visits++;
     const shipped = (/** @type {KernelEntry} */ entry) => shippedOf(bundle.base, entry);
+    const queue = terms.queue ? new Queue(terms.queue, tier, candidates?.lots ?? {}) : null;
+    const served = (await remembered(known.served, terms.queue)).map(({ header, bytes }) => ({ header, bytes: async () => bytes, candidate: SERVED }));
+    const listed = (candidates?.kernels ?? []).map((entry, candidate) => ({ ...shipped(entry), candidate }));
     const parts = {
       engine,
+      queue,
       own: own.map(shipped),
-      candidates: (candidates?.kernels ?? []).map((entry, candidate) => ({ ...shipped(entry), candidate })),
+      candidates: [...listed, ...served],
       trials: candidates?.trials ?? [],
     };
     const tuner = new Tuner(parts, known, terms, page ?? { moment: () => moment(terms.when), pause, hidden: isHidden, trials: new WorkerTrials() });
@@ -113,6 +121,7 @@ export class Tuning {
       rolledBack: tuner.rolledBack,
       remembered,
       shared: this.#shared,
+      queue: tuner.parts.queue ? { from: tuner.parts.queue.from, kernels: tuner.parts.queue.kernels, problem: tuner.parts.queue.problem } : null,
     };
   }
 
@@ -134,9 +143,5 @@ function shippedOf(base, { tiers, ...header }) {
   return { header: /** @type {Kernel["header"]} */ ({ ...header, tier, sha256: file?.sha256 ?? "" }), bytes: fetched };
 }
 
-/** The sha256 of what the manifest says of files; empty in pages that cannot hash. @param {object} manifest */
-async function digest(manifest) {
-  if (!canHash()) return "";
-  const bytes = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(JSON.stringify(manifest))));
-  return Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
-}
+/** The sha256 of what the manifest says of files. @param {object} manifest */
+const digest = (manifest) => sha256(new TextEncoder().encode(JSON.stringify(manifest)));

@@ -1,4 +1,4 @@
-"""The models of the examples of docs/web.md, small or of their real shapes, with seeded weights."""
+"""Small stand-ins of MiniLM for the examples of docs/web.md, with seeded weights."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "cat", "dog", "sleeps", "
 
 
 def minilm_like(shape: tuple[int | str, int | str] = (1, TOKENS)) -> onnx.ModelProto:
-    """The inputs and the output of MiniLM around one table."""
+    """The inputs and the output of MiniLM around one table; token types are zeros."""
     nodes = [
-        helper.make_node("Gather", ["table", "input_ids"], ["rows"]),
+        helper.make_node("Add", ["input_ids", "token_type_ids"], ["ids"]),
+        helper.make_node("Gather", ["table", "ids"], ["rows"]),
         helper.make_node("Cast", ["attention_mask"], ["mask"], to=TensorProto.FLOAT),
         helper.make_node("Unsqueeze", ["mask", "last"], ["column"]),
         helper.make_node("Mul", ["rows", "column"], ["masked"]),
@@ -24,7 +25,7 @@ def minilm_like(shape: tuple[int | str, int | str] = (1, TOKENS)) -> onnx.ModelP
     ]
     ids = [
         helper.make_tensor_value_info(name, TensorProto.INT64, shape)
-        for name in ("input_ids", "attention_mask")
+        for name in ("input_ids", "attention_mask", "token_type_ids")
     ]
     out = helper.make_tensor_value_info("last_hidden_state", TensorProto.FLOAT, (*shape, WIDTH))
     weights = [

@@ -1,10 +1,20 @@
-"""Tuning in a real page: the bundle's own engine, a worker, IndexedDB, in Chromium and Firefox."""
+"""Tuning in a real page: the bundle's own engine, a worker, IndexedDB.
+
+Firefox tries the candidates of the bundle, Chromium those of a real compile service.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
 import zipfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +33,7 @@ PAGE = """
 import { InferenceSession, Tensor } from "./nnjit.js";
 import { showGains } from "./sdk/tuning/gains.js";
 const rest = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const queue = new URL(location).searchParams.get("queue") ?? undefined;
 const values = Float32Array.from({ length: 64 * 96 }, (_, i) => ((i * 37) % 101) / 50 - 1);
 async function visit(least_ms, most_ms, tried) {
   const began = performance.now();
@@ -31,7 +42,7 @@ async function visit(least_ms, most_ms, tried) {
   const run = async () => (await session.run({ x: x() })).y.data;
   const first = await run();
   let [ended, worst] = [false, 0];
-  const done = session.tune({ when: "now", budgetMs: 20_000 });
+  const done = session.tune({ when: "now", budgetMs: 20_000, queue });
   done.finally(() => (ended = true));
   const end = showGains(document.getElementById("gains"), session);
   const past = () => performance.now() - began;
@@ -75,6 +86,7 @@ def two_products(path: Path) -> Path:
 def plant_slow_kernels(site: Path) -> dict[str, int]:
     """Plain loops in place of the bundle's own kernels, as a slow first guess; the products."""
     manifest = json.loads((site / "manifest.json").read_text())
+    del manifest["sha256"]  # of what is changed here
     trials = {t["workload"]: t["args"] for t in manifest["candidates"]["trials"]}
     for kernel in manifest["kernels"]:
         pointers = len(trials[kernel["workload"]])
@@ -118,9 +130,40 @@ def plain_product(pointers: int, clamp: str) -> str:
     )
 
 
+@contextmanager
+def compile_service(kernels: Path) -> Iterator[str]:
+    """A server with one compile process."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    command = [sys.executable, "-m", "nnjit_studio", "server", "start", "--compile", "1"]
+    command += ["--database", f"sqlite:///{kernels.parent}/commons.db", "--kernels", str(kernels)]
+    process = subprocess.Popen([*command, "--port", str(port)])
+    try:
+        for _ in range(600):
+            assert process.poll() is None
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/health").close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def leave_out_candidates(site: Path) -> None:
+    """As ``--programs`` alone exports it."""
+    manifest = json.loads((site / "manifest.json").read_text())
+    manifest["candidates"]["kernels"] = []
+    (site / "manifest.json").write_text(json.dumps(manifest))
+
+
 def test_a_page_tunes_its_model_and_remembers_what_it_found(tmp_path: Path) -> None:
     model, bundle = two_products(tmp_path / "two.onnx"), tmp_path / "two.zip"
-    options = ("--candidates", 2, "--database", tmp_path / "k.db")
+    options = ("--candidates", 2, "--programs", tmp_path / "kernels/programs")
+    options += ("--database", tmp_path / "k.db")
     exported = nnjit("export", model, "-o", bundle, *options)
     assert exported.returncode == 0, exported.stderr
     site = tmp_path / "site"
@@ -130,13 +173,16 @@ def test_a_page_tunes_its_model_and_remembers_what_it_found(tmp_path: Path) -> N
     assert len(listed) == 4  # two of each product
     assert len(plant_slow_kernels(site)) == 2
     (site / "tuning.html").write_text(PAGE)
-    installed = [b for b in browsers.find_all() if b.name in ("chromium", "firefox")]
-    assert installed
-    for browser in installed:
-        with (
-            serve(site, isolated=False) as (url, reports),
-            browsers.launch(browser, f"{url}/tuning.html", bool(SANDBOX)),
-        ):
+    found = {b.name: b for b in browsers.find_all() if b.name in ("chromium", "firefox")}
+    assert found
+    for name, browser in sorted(found.items(), reverse=True):  # Firefox first
+        with ExitStack() as stack:
+            url, reports = stack.enter_context(serve(site, isolated=False))
+            page = f"{url}/tuning.html"
+            if name == "chromium":
+                leave_out_candidates(site)
+                page += f"?queue={stack.enter_context(compile_service(tmp_path / 'kernels'))}"
+            stack.enter_context(browsers.launch(browser, page, bool(SANDBOX)))
             answer = reports.get(timeout=LONG_S)
         assert "error" not in answer, (browser.name, answer)
         first, second = answer["visits"]
@@ -155,3 +201,8 @@ def test_a_page_tunes_its_model_and_remembers_what_it_found(tmp_path: Path) -> N
             assert visit["worst"] < 1e-5 * visit["size"], browser.name
             assert visit["shared"] == ""
         assert "Times sentnowhere" in answer["text"]
+        if name == "chromium":
+            assert first["queue"]["kernels"] > 0 and not first["queue"]["problem"], first["queue"]
+            assert all(r["candidate"] == -1 for r in first["tried"]), "of the service"
+            for each in (tmp_path / "kernels").glob("*.wasm"):
+                assert hashlib.sha256(each.read_bytes()).hexdigest() == each.stem

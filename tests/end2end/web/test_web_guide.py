@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import onnx
@@ -31,20 +32,34 @@ addEventListener("error", (e) => send(`error: ${e.message}`));
 addEventListener("unhandledrejection", (e) => send(`error: ${e.reason}`));
 const look = setInterval(() => {
   const text = document.getElementById("result")?.textContent ?? "";
-  if (!/ (on wasm|of 2 (inputs|texts))$/.test(text)) return;
+  if (!/ (on wasm|of \\d (inputs|texts))$/.test(text)) return;
   clearInterval(look);
   send(text);
 }, 50);
 """
 EXPECTED = {
-    "plain": "1,128,8 on wasm",
+    "plain": "1,128,384 on wasm",
+    "detector": "text from N, N to N, N on wasm",
     "tuned": "1,128,8 on wasm",
-    "vite": "1,128,8 on wasm",
+    "vite": "1,128,384 on wasm",
     "react": "1,128,8 on wasm",
-    "ort": "1,128,8 of 2 inputs",
+    "ort": "1,128,8 of 3 inputs",
     "transformers": f"{likeness('a cat sleeps', 'a dog barks'):.3f} of 2 texts",
 }
-UNBUILT = ("plain", "tuned")
+BUNDLES = {
+    "plain": ("minilm", "minilm"),
+    "detector": ("detector", "detector"),
+    "tuned": ("small", "minilm"),
+    "vite": ("minilm", "minilm"),
+    "react": ("small", "minilm"),
+    "ort": ("small", "minilm"),
+    "transformers": ("open", "minilm/onnx/model"),
+}
+"""Which bundle an example has, and where below its models it lies."""
+UNBUILT = ("plain", "detector", "tuned")
+DETECTOR = "models/ch_PP-OCRv4_det_infer.onnx"
+WRITTEN = (80, 135, 250, 190)
+"""Where the detector's page writes, about: left, top, right, bottom."""
 LINKED = ("vite", "react", "react-dom", "scheduler", "onnxruntime-common")
 
 
@@ -76,30 +91,38 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return packed
 
 
-def export(model: onnx.ModelProto, folder: Path, *options: object) -> Path:
-    onnx.save(model, folder / "minilm.onnx")
-    exported = nnjit_here("export", folder / "minilm.onnx", "-o", folder / "minilm.zip", *options)
+def export(model: Path, bundle: Path, *options: object) -> Path:
+    exported = nnjit_here("export", model, "-o", bundle, *options)
     assert exported.returncode == 0, exported.stderr
-    return folder / "minilm.zip"
+    return bundle
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return export(minilm_like(), tmp_path_factory.mktemp("bundle"), "--candidates", 4)
+def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """MiniLM as it is, one with its inputs, one for texts of any number and length; a detector."""
+    folder = tmp_path_factory.mktemp("bundles")
+    onnx.save(minilm_like(), folder / "small.onnx")
+    onnx.save(minilm_like(("batch", "sequence")), folder / "open.onnx")
+    assert nnjit_here("sample", "minilm", "-o", folder / "minilm.onnx").returncode == 0
+    found = find_spec("rapidocr_onnxruntime")
+    assert found is not None and found.submodule_search_locations
+    sizes = [f"--dim=p2o.DynamicDimension.{i}={size}" for i, size in enumerate((1, 320, 320))]
+    return {
+        "minilm": export(folder / "minilm.onnx", folder / "minilm.zip"),
+        "small": export(folder / "small.onnx", folder / "small.zip", "--candidates", 4),
+        "open": export(folder / "open.onnx", folder / "open.zip"),
+        "detector": export(
+            Path(found.submodule_search_locations[0]) / DETECTOR, folder / "detector.zip", *sizes
+        ),
+    }
 
 
-@pytest.fixture(scope="module")
-def open_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of texts of any number and length."""
-    return export(minilm_like(("batch", "sequence")), tmp_path_factory.mktemp("open"))
-
-
-def place(example: str, bundle: Path, open_bundle: Path, models: Path) -> None:
+def place(example: str, bundles: dict[str, Path], models: Path) -> None:
     """What the guide unpacks and copies."""
-    is_open = example == "transformers"
-    with zipfile.ZipFile(open_bundle if is_open else bundle) as archive:
-        archive.extractall(models / ("minilm/onnx/model" if is_open else "minilm"))
-    if is_open:
+    name, where = BUNDLES[example]
+    with zipfile.ZipFile(bundles[name]) as archive:
+        archive.extractall(models / where)
+    if name == "open":
         write_tokenizer(models / "minilm")
 
 
@@ -128,13 +151,13 @@ def build(example: str, package: Path, folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def sites(
-    package: Path, bundle: Path, open_bundle: Path, tmp_path_factory: pytest.TempPathFactory
+    package: Path, bundles: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Path]:
     """The folder to serve, by example."""
     built = {}
     for example in EXPECTED:
         built[example] = build(example, package, tmp_path_factory.mktemp(example))
-        place(example, bundle, open_bundle, built[example] / "models")
+        place(example, bundles, built[example] / "models")
         page = built[example] / "index.html"
         page.write_text(page.read_text() + '<script type="module" src="/report.js"></script>')
     return built
@@ -156,7 +179,10 @@ def test_the_examples_of_the_guide_run(name: str, sites: dict[str, Path]) -> Non
             (site / "report.js").write_text(f"const NEXT = {json.dumps(following)};{REPORT}")
         stack.enter_context(browsers.launch(found[0], pages[0], bool(SANDBOX)))
         told = {example: reports.get(timeout=LONG_S) for example, (_, reports) in served.items()}
+    found_at = [int(number) for number in re.findall(r"\d+", told["detector"])]
+    told["detector"] = re.sub(r"\d+", "N", told["detector"])
     assert told == EXPECTED
+    assert all(abs(a - b) < 25 for a, b in zip(found_at, WRITTEN, strict=True)), found_at
 
 
 def test_the_guide_shows_no_other_code() -> None:

@@ -5,23 +5,14 @@ import { env, forget, InferenceSession, Tensor } from "../../../resources/runtim
 import { fakeDatabase } from "../fake_database.js";
 import { base, encode, entry, expected, K, shard, tinyBundle } from "../tiny_bundle.js";
 
-const real = { fetch: globalThis.fetch, caches: globalThis.caches };
+const real = globalThis.fetch;
 /** @type {Map<string, Uint8Array>} */ let kept;
 /** @type {number[]} */ let cuts;
 const server = { files: {}, asked: [], ranges: true, sent: 0, down: false };
 
-/** A cache of this origin, as far as it is used. */
-const cache = {
-  full: false,
-  match: async (key) => (kept.has(key.url ?? key) ? new Response(kept.get(key.url ?? key)) : undefined),
-  async put(key, response) {
-    const bytes = new Uint8Array(await response.arrayBuffer());
-    if (this.full) throw new DOMException("no room", "QuotaExceededError");
-    kept.set(key, bytes);
-  },
-  keys: async () => [...kept.keys()].map((url) => ({ url })),
-  delete: async (key) => kept.delete(key.url ?? key),
-};
+/** The database of this origin. */
+const everything = { isFull: (/** @type {string} */ _) => false, keys: () => /** @type {unknown} */ ([...kept.keys()]) };
+const disk = { ...everything };
 
 /** A static server whose connections end after the bytes of `cuts`, one each. */
 async function answer(url, { headers } = {}) {
@@ -47,14 +38,14 @@ async function answer(url, { headers } = {}) {
 beforeEach(() => {
   kept = new Map();
   cuts = [];
-  cache.full = false;
+  Object.assign(disk, everything);
   Object.assign(server, { files: tinyBundle(), asked: [], ranges: true, sent: 0, down: false });
   globalThis.fetch = answer;
-  Object.defineProperty(globalThis, "caches", { value: { open: async () => cache }, configurable: true });
+  globalThis.indexedDB = /** @type {any} */ (fakeDatabase(kept, disk));
 });
 afterEach(() => {
-  globalThis.fetch = real.fetch;
-  Object.defineProperty(globalThis, "caches", { value: real.caches, configurable: true });
+  globalThis.fetch = real;
+  delete globalThis.indexedDB;
 });
 
 const OPTIONS = { piece_bytes: 48, wait_ms: 0 };
@@ -101,6 +92,16 @@ test("a download that went on is not begun again", async () => {
   cuts = [Infinity, Infinity, 90, 90, 90];
   await visit();
   assert.equal(server.sent, nbytes);
+});
+
+test("a server without ranges sends again what is skipped, to the byte", async () => {
+  server.ranges = false;
+  for (const cut of [30, 90, 130, 170]) {
+    kept.clear();
+    cuts = [Infinity, Infinity, cut];
+    await visit();
+    assert.equal(cuts.length, 0);
+  }
 });
 
 test("a server that is gone for good is said after some tries", async () => {
@@ -174,33 +175,16 @@ test("what is wrong in one bundle costs no other bundle its files", async () => 
 });
 
 test("a session does not wait until old pieces are forgotten", async () => {
-  const { keys } = cache;
-  cache.keys = () => new Promise(() => {});
+  disk.keys = () => new Promise(() => {});
   await visit();
-  cache.keys = keys;
 });
 
 test("a full cache gives up what no bundle names, and keeps on", async () => {
   const stale = `https://kept.invalid/${"e".repeat(64)}/0-48`;
   kept.set(stale, new Uint8Array(48));
-  const { put } = cache;
-  cache.put = (key, response) => (kept.has(stale) ? Promise.reject(new DOMException("no room", "QuotaExceededError")) : put.call(cache, key, response));
+  disk.isFull = () => kept.has(stale);
   await visit();
-  cache.put = put;
   assert.ok(!kept.has(stale) && kept.size > 5);
-});
-
-test("without the Cache API, IndexedDB keeps the pieces", async (t) => {
-  Object.defineProperty(globalThis, "caches", { value: undefined, configurable: true });
-  globalThis.indexedDB = fakeDatabase(kept);
-  t.after(() => delete globalThis.indexedDB);
-  await visit();
-  assert.ok(kept.size > 5);
-  server.asked = [];
-  await visit();
-  assert.deepEqual(server.asked, ["manifest.json"]);
-  await forget(true);
-  assert.equal(kept.size, 0);
 });
 
 test("a kept piece that is damaged is fetched again", async () => {
@@ -224,13 +208,21 @@ test("a wrong file of the server is refused and not kept for the next visit", as
 });
 
 test("a cache that is full, or none, costs nothing but the second download", async () => {
-  cache.full = true;
+  disk.isFull = () => true;
   await visit();
   assert.equal(kept.size, 0);
-  globalThis.caches.open = async () => Promise.reject(new DOMException("no", "SecurityError"));
-  await visit();
-  await forget();
-  cache.full = false;
+  disk.isFull = everything.isFull;
+  const refused = () => {
+    const opening = /** @type {any} */ ({ error: new DOMException("no", "SecurityError") });
+    queueMicrotask(() => opening.onerror());
+    return opening;
+  };
+  for (const database of [undefined, { open: refused }]) {
+    globalThis.indexedDB = /** @type {any} */ (database);
+    await visit();
+    await forget();
+  }
+  globalThis.indexedDB = /** @type {any} */ (fakeDatabase(kept, disk));
   await visit(base, { ...OPTIONS, cache: false });
   assert.equal(kept.size, 0);
 });
@@ -255,4 +247,126 @@ test("files at hand need no server", async () => {
   const { "weights.bin": left_out, ...others } = server.files;
   await assert.rejects(InferenceSession.create(others), /weights.bin of the bundle cannot be fetched: the server answers 404/);
   assert.equal(env.wasm.proxy, false);
+});
+
+/** The bundle with another version of its plan, and so another manifest. */
+const newer = (plan) =>
+  tinyBundle({
+    change(manifest, files) {
+      const old = JSON.parse(new TextDecoder().decode(files["plan.json"]));
+      delete files["plan.json"];
+      files[plan] = encode({ ...old, name: "newer" });
+      manifest.plan = entry(plan, files[plan]);
+    },
+  });
+
+test("a connection that ends for good costs nothing of what was kept", async () => {
+  server.files = tinyBundle({ change: shard });
+  await visit();
+  const shards = Object.keys(server.files).filter((file) => file.startsWith("weights/"));
+  for (const key of kept.keys()) if (key.includes(`/${hash(shards[1])}/`)) kept.delete(key);
+  const before = new Set(kept.keys());
+  cuts = [Infinity, ...Array(100).fill(0)];
+  await assert.rejects(InferenceSession.create(base, OPTIONS), /cannot be fetched: network down/);
+  assert.deepEqual(new Set(kept.keys()), before);
+});
+
+test("a bundle that is replaced while it comes opens as it is then", async () => {
+  for (const plan of ["plan.json", "plan-2.json"]) {
+    kept.clear();
+    server.files = tinyBundle();
+    globalThis.fetch = async (url, options) => {
+      const response = await answer(url, options);
+      if (String(url).endsWith("manifest.json")) server.files = newer(plan);
+      return response;
+    };
+    await visit();
+  }
+});
+
+test("a wrong file of the server costs no kept file, and is fetched once", async () => {
+  await visit();
+  const name = "kernels/b.wasm";
+  for (const key of kept.keys()) if (key.includes(`/${hash(name)}/`)) kept.delete(key);
+  const before = new Set(kept.keys());
+  server.files[name] = server.files[name].slice().fill(1, 20, 22);
+  server.asked = [];
+  await assert.rejects(InferenceSession.create(base, OPTIONS), /b.wasm .* its sha256 differs/);
+  assert.deepEqual(server.asked.filter((file) => file !== "manifest.json"), [name]);
+  assert.ok([...before].every((key) => kept.has(key)));
+});
+
+test("a page that stands in for the manifest takes nothing away", async () => {
+  await visit();
+  const before = new Set(kept.keys());
+  const right = server.files["manifest.json"];
+  for (const page of ["<!doctype html><title>Log in</title>", "{}", ""]) {
+    server.files["manifest.json"] = new TextEncoder().encode(page);
+    await assert.rejects(InferenceSession.create(base, OPTIONS), /manifest/);
+    await forget();
+    assert.deepEqual(new Set(kept.keys()), before);
+  }
+  server.files["manifest.json"] = right;
+  await visit();
+});
+
+test("a manifest of which a browser gives a part as the whole is asked for again", async () => {
+  let asked = 0;
+  globalThis.fetch = async (url, options) => {
+    const bytes = server.files["manifest.json"];
+    if (!String(url).endsWith("manifest.json") || asked++) return answer(url, options);
+    return new Response(bytes.slice(0, 90), { headers: { "Content-Length": String(bytes.length) } });
+  };
+  await visit();
+  assert.equal(asked, 2);
+});
+
+test("a database that the browser evicts during a visit costs nothing else", async () => {
+  let transactions = 0;
+  const gone = () => {
+    throw new DOMException("The database connection is closing.", "InvalidStateError");
+  };
+  const fake = fakeDatabase(kept);
+  const open = () => {
+    const opening = fake.open();
+    queueMicrotask(() => {
+      const { transaction } = opening.result;
+      opening.result.transaction = () => (++transactions > 3 ? gone() : transaction());
+    });
+    return opening;
+  };
+  globalThis.indexedDB = /** @type {any} */ ({ open });
+  await visit();
+  assert.ok(transactions > 3);
+});
+
+test("two sessions of one bundle at once get over their cuts", async () => {
+  cuts = [Infinity, 30, 30, 30, 30, 30, 30, 30, 30];
+  await Promise.all([visit(), visit()]);
+  assert.equal(cuts.length, 0);
+});
+
+test("a changed byte anywhere in a sealed manifest is noticed, and one in a file too", async () => {
+  const sealed = (manifest, files) => {
+    shard(manifest, files);
+    manifest.sha256 = "";
+  };
+  const files = tinyBundle({ change: sealed });
+  server.files = files;
+  await visit();
+  let right = 0;
+  for (const [name, bytes] of Object.entries(files))
+    for (let at = 0; at < bytes.length; at += 3) {
+      kept.clear();
+      const changed = bytes.slice();
+      changed[at] ^= 1 << (at % 7);
+      server.files = { ...files, [name]: changed };
+      try {
+        await visit();
+        right++; // such as a letter of the manifest's key "sha256"
+      } catch (e) {
+        assert.equal(e.name, "EngineError", `${name} at ${at}: ${e.stack}`);
+      }
+    }
+  assert.ok(right < 5, String(right));
 });

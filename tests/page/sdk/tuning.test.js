@@ -93,9 +93,11 @@ test("nothing is tuned, fetched or sent unless the page asks, and the bundle all
 });
 
 test("terms are checked", () => {
-  assert.deepEqual(termsOf({}, "https://a.example/"), { budget_ms: 2000, when: "idle", limit: 1.05, share: "" });
-  for (const [options, allowed] of [[{ budgetMs: 0 }], [{ when: "always" }], [{ p95: 0.5 }], [{ share: "https://b.example/" }, "https://a.example/"]])
+  assert.deepEqual(termsOf({}, "https://a.example/"), { budget_ms: 2000, when: "idle", limit: 1.05, share: "", queue: "" });
+  for (const [options, allowed] of [[{ budgetMs: 0 }], [{ when: "always" }], [{ p95: 0.5 }], [{ share: "https://b.example/" }, "https://a.example/"], [{ queue: "http://a.example/" }], [{ queue: "https://a.example/?x" }], [{ queue: "a.example" }], [{ queue: "https://me:x@a.example" }]])
     assert.throws(() => termsOf(options, allowed ?? ""), EngineError);
+  assert.equal(termsOf({ queue: "https://a.example/nnjit" }, "").queue, "https://a.example/nnjit/");
+  assert.equal(termsOf({ queue: new URL("http://127.0.0.1:8500") }, "").queue, "http://127.0.0.1:8500/");
 });
 
 test("what times are sent with tells nothing of the visitor, and a server that is gone harms nothing", async (t) => {
@@ -143,7 +145,7 @@ test("pairs settle a comparison when they agree, and not before", () => {
 test("what a page stored is read only in its form", () => {
   const known = { ...nothing(), won: { a: "s" }, trial: { workload: "b", settings: "s", gain: [1, 1, 1] } };
   assert.deepEqual(readKnown(structuredClone(known)), known);
-  for (const bad of [undefined, null, 3, {}, { ...known, won: { a: 1 } }, { ...known, gain: [1] }, { ...known, visits: "x" }, { ...known, tried: { a: 3 } }, { ...known, trial: { gain: 1 } }])
+  for (const bad of [undefined, null, 3, {}, { ...known, won: { a: 1 } }, { ...known, gain: [1] }, { ...known, visits: "x" }, { ...known, tried: { a: 3 } }, { ...known, trial: { gain: 1 } }, { ...known, asked: { a: 1 } }, { ...known, asked: 3 }, { ...known, served: {} }])
     assert.deepEqual(readKnown(bad), nothing(), JSON.stringify(bad));
   assert.equal(browserOf("Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"), "Firefox 128");
   assert.equal(browserOf("Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/130.0.0.0 Safari/537.36"), "Chrome 130");
