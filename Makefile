@@ -7,15 +7,16 @@ MODEL := $(OUT)/minilm.onnx
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 SANDBOX := $(if $(ROOT),--no-sandbox)
 
-.PHONY: world studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models formats models-export fuzz operators-wgsl fuzz-wgsl wasm-corpus wasm-fuzz replay-bless soak graph-speed window-speed database-speed cold-start wasm-isolation endurance walk screenshots commands turbo-campaign turbo-bench offload-mutants lie-test attack in-place plan-regret any-size crowd-simulation compile-service commons-load
+.PHONY: world studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models formats models-export fuzz operators-wgsl fuzz-wgsl wasm-corpus wasm-fuzz replay-bless soak graph-speed window-speed database-speed cold-start wasm-isolation endurance walk screenshots commands turbo-campaign turbo-bench offload-mutants lie-test attack in-place plan-regret any-size crowd-simulation compile-service queue-in-page commons-load
 
 setup: .venv/ready
 
-.venv/ready: pyproject.toml requirements-samples.txt .ci/system.sh
+.venv/ready: pyproject.toml requirements-samples.txt requirements-tests.txt .ci/system.sh
 	.ci/system.sh python $(PYTHON)
 	[ -x $(BIN)/python ] || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,samples]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-samples.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python -r requirements-tests.txt
 	.ci/system.sh qt $(BIN)/python
 	touch $@
 
@@ -94,6 +95,10 @@ crowd-simulation: .venv/ready
 compile-service: .venv/ready
 	$(BIN)/python benchmarks/compile_service.py
 
+# A page that tunes MODEL with the kernels of a real server, whose bytes are compared with ours.
+queue-in-page: .venv/ready
+	$(BIN)/python benchmarks/queue_in_page.py $(MODEL)
+
 # Load on a commons with PostgreSQL, and SIGKILL for each of the two so often.
 KILLS ?= 50
 commons-load: .venv/ready
@@ -127,6 +132,19 @@ first-answer: .venv/ready $(MODEL) $(PEERS)/ready sandbox-note
 	$(BIN)/nnjit export $(MODEL) -o $(OUT)/first-answer.zip
 	for way in "" --proxy; do $(BIN)/python benchmarks/first_answer.py --model $(MODEL) $(SANDBOX) $$way \
 	  --bundle $(OUT)/first-answer.zip --out $(OUT)/first-answer; done
+
+# Every verb on a machine without a network: which names does it look up? Seven minutes.
+.PHONY: no-lookups
+no-lookups: .venv/ready $(PEERS)/ready
+	.ci/system.sh chromium
+	$(BIN)/python -W ignore tests/end2end/machine/every_verb.py --peers $(abspath $(PEERS)) \
+	  --runtime $(abspath $(PEERS))/node_modules/onnxruntime-web/dist/ort-wasm-simd-threaded.wasm
+
+# Cut connections, changed and lost files: is an answer of a bundle ever wrong? Ten minutes a browser.
+.PHONY: downloads
+downloads: .venv/ready $(MODEL)
+	.ci/system.sh chromium
+	for target in chromium firefox; do $(BIN)/python -W ignore benchmarks/downloads/faults.py $(MODEL) --target $$target; done
 
 # Accepts that recorded kernels have other bytes now (and goldens another text).
 replay-bless: .venv/ready
