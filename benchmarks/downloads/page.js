@@ -1,5 +1,6 @@
 /** The page of cuts.py: opens the bundle, runs it, and spoils what the browser kept. */
 import { forget, InferenceSession, Tensor } from "/resources/runtime/index.js";
+import { keepAll } from "/resources/runtime/later.js";
 
 const { put } = IDBObjectStore.prototype;
 
@@ -18,6 +19,8 @@ export async function visit(fresh) {
     return JSON.stringify({ answer: hash.toHex?.() ?? hash.join(" ") });
   } catch (e) {
     return JSON.stringify({ kind: e?.name, error: String(e?.message ?? e) });
+  } finally {
+    await keepAll();
   }
 }
 

@@ -4,6 +4,7 @@ import { freshness } from "../sdk/bundle_fetch.js";
 
 /** @import { FileEntry } from "../types/engine.js" */
 /** @import { Kept } from "./kept.js" */
+/** `first`: the browser's own cache has nothing of it, and need not. @typedef {{piece_bytes: number, wait_ms: number, first: boolean}} DownloadOptions */
 
 /** Of what is kept: no request goes to it, it is a name. */
 export const KEPT = "https://kept.invalid/";
@@ -19,14 +20,16 @@ export class Download {
   #kept = 0;
   /** @type {Promise<Uint8Array<ArrayBuffer> | null> | null} */ #found = null;
   /** @type {Promise<unknown> | undefined} */ #keeping;
-  /** From `#at` on. @type {ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>> | null} */
+  /** From `#at` on. @type {Response | null} */
+  #response = null;
+  /** Of its body, once parts were read. @type {ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>> | null} */
   #reader = null;
   /** What the server sent beyond the present piece. @type {Uint8Array<ArrayBuffer>} */
   #rest = new Uint8Array();
 
   /**
    * @param {URL} url @param {FileEntry} entry @param {Kept | null} kept
-   * @param {{piece_bytes: number, wait_ms: number}} options
+   * @param {DownloadOptions} options
    */
   constructor(url, entry, kept, options) {
     this.#url = url;
@@ -37,7 +40,7 @@ export class Download {
 
   /**
    * @param {URL} url @param {FileEntry} entry @param {Kept | null} kept
-   * @param {{piece_bytes: number, wait_ms: number}} options
+   * @param {DownloadOptions} options
    */
   static async open(url, entry, kept, options) {
     const download = new Download(url, entry, kept, options);
@@ -56,7 +59,7 @@ export class Download {
         onProgress({ file, bytes: this.#at, nbytes, kept: this.#kept });
         if (this.#at >= nbytes) controller.close();
       },
-      cancel: () => this.#reader?.cancel(),
+      cancel: () => this.#leave(),
     });
   }
 
@@ -94,6 +97,8 @@ export class Download {
 
   /** @param {number} size @returns {Promise<Uint8Array<ArrayBuffer>>} what follows, over as many connections as it takes */
   async #read(size) {
+    const whole = await this.#atOnce(size);
+    if (whole) return whole;
     const bytes = new Uint8Array(size);
     let have = 0;
     const fill = async () => {
@@ -107,10 +112,22 @@ export class Download {
     return bytes;
   }
 
+  /**
+   * All of a file that is one piece, which browsers give sooner than its parts; null after a cut.
+   * @param {number} size
+   */
+  async #atOnce(size) {
+    if (size < this.#entry.nbytes || !this.#response) return null;
+    const bytes = await this.#response.arrayBuffer().catch(() => null);
+    this.#response = null;
+    return bytes && bytes.byteLength >= size ? new Uint8Array(bytes, 0, size) : null;
+  }
+
   /** @param {number} at @param {number} most @returns {Promise<Uint8Array<ArrayBuffer>>} some of the bytes from `at` on */
   async #next(at, most) {
-    if (!this.#reader) await this.#connect(at);
+    if (!this.#response) await this.#connect(at);
     if (!this.#rest.length) {
+      this.#reader ??= this.#response?.body?.getReader() ?? null;
       const { value } = (await this.#reader?.read().catch(() => null)) ?? {};
       if (!value) {
         await this.#leave();
@@ -125,17 +142,19 @@ export class Download {
 
   /** The connection does not stand at the next byte any more. */
   async #leave() {
-    await this.#reader?.cancel().catch(() => {});
-    this.#reader = null;
+    await (this.#reader ?? this.#response?.body)?.cancel().catch(() => {});
+    this.#reader = this.#response = null;
     this.#rest = new Uint8Array();
   }
 
   /** @param {number} at asks for the bytes from there on */
   async #connect(at) {
     const { file } = this.#entry;
-    const response = await fetch(this.#url, { ...freshness(this.#url), ...(at ? { headers: { Range: `bytes=${at}-` } } : {}) });
+    /** @type {RequestInit} */
+    const how = this.#options.first ? { cache: "no-store" } : freshness(this.#url);
+    const response = await fetch(this.#url, { ...how, ...(at ? { headers: { Range: `bytes=${at}-` } } : {}) });
     if (!response.ok) throw new EngineError(`${file} of the bundle cannot be fetched: the server answers ${response.status}.`, "Upload the whole bundle.");
-    this.#reader = response.body?.getReader() ?? null;
+    this.#response = response;
     // a server without ranges sends the file from its beginning
     for (let skip = response.status === 206 ? 0 : at; skip > 0; ) skip -= (await this.#next(at - skip, skip)).length;
   }

@@ -1,6 +1,7 @@
 /** What is kept by content: the files of a bundle in pieces, under their hash. */
 import { Download, KEPT, persistently } from "./download.js";
 import { openKept } from "./kept.js";
+import { later } from "./later.js";
 
 /** @import { FileEntry } from "../types/engine.js" */
 /** @import { Kept } from "./kept.js" */
@@ -15,10 +16,12 @@ import { openKept } from "./kept.js";
  * @property {(progress: Progress) => void} [onProgress]
  * @property {number} [piece_bytes] how much is kept at once
  * @property {number} [wait_ms] before the first new try; it doubles with each
+ * @property {number} [keep_ms] before what has come is kept
  */
 
 const PIECE_BYTES = 2 ** 22;
 const WAIT_MS = 250;
+const KEEP_MS = 1000;
 
 /**
  * A `fetch` for the files below `base`, whose manifest is asked for first; `replaced` says whether
@@ -27,9 +30,10 @@ const WAIT_MS = 250;
  * @param {StoreOptions} [options]
  * @param {(url: URL) => Promise<Response>} [before] takes files that were asked for before this manifest came
  */
-export function storedFetch(base, { cache = true, onProgress = () => {}, piece_bytes = PIECE_BYTES, wait_ms = WAIT_MS } = {}, before = fetch) {
+export function storedFetch(base, { cache = true, onProgress = () => {}, piece_bytes = PIECE_BYTES, wait_ms = WAIT_MS, keep_ms = KEEP_MS } = {}, before = fetch) {
   let text = "";
-  const store = cache ? openKept().then((kept) => kept && roomy(kept)) : Promise.resolve(null);
+  let first = false;
+  const store = cache ? openKept().then((kept) => kept && later(roomy(kept), keep_ms)) : Promise.resolve(null);
   /** @type {Map<string, FileEntry>} */
   let entries = new Map();
   /** @type {Set<string>} */
@@ -39,7 +43,9 @@ export function storedFetch(base, { cache = true, onProgress = () => {}, piece_b
   /** @param {URL} url @returns {Promise<Response>} */
   const storedFetch = async (url) => {
     if (url.href === base.href) {
-      const response = await fetchManifest(url, await store, wait_ms);
+      const known = store.then((kept) => kept && kept.get(url.href));
+      const response = await fetchManifest(url, store, wait_ms);
+      first = (await known) === undefined;
       text = await response.clone().text();
       before = fetch;
       const manifest = parsed(text);
@@ -52,7 +58,7 @@ export function storedFetch(base, { cache = true, onProgress = () => {}, piece_b
     if (!entry) return before(url);
     if (!counted.has(url.href)) total += entry.nbytes;
     counted.add(url.href);
-    const download = await Download.open(url, entry, await store, { piece_bytes, wait_ms });
+    const download = await Download.open(url, entry, await store, { piece_bytes, wait_ms, first });
     let last = 0;
     return new Response(
       download.stream((progress) => {
@@ -66,13 +72,16 @@ export function storedFetch(base, { cache = true, onProgress = () => {}, piece_b
   return { fetch: storedFetch, replaced: async () => text !== "" && (await now()) !== text };
 }
 
+/** With what waits for its place. */
+const openStore = () => openKept().then((kept) => kept && later(kept));
+
 /**
  * Forgets pieces that no kept manifest names; with `true` all, with the address of a manifest those of
  * its bundle.
  * @param {boolean | string | URL} [what]
  */
 export async function forget(what = false) {
-  const kept = await openKept();
+  const kept = await openStore();
   if (!kept) return;
   const keys = await kept.keys();
   const manifests = keys.filter((key) => !key.startsWith(KEPT));
@@ -87,7 +96,7 @@ export async function forget(what = false) {
 
 /** Forgets one file. @param {string} sha256 */
 export async function forgetFile(sha256) {
-  const kept = await openKept();
+  const kept = await openStore();
   const keys = (await kept?.keys()) ?? [];
   await Promise.all(keys.filter((key) => hashOf(key) === sha256).map((key) => kept?.delete(key)));
 }
@@ -129,9 +138,9 @@ function roomy(kept) {
 
 /**
  * The server's manifest; where it does not answer, the one that was kept.
- * @param {URL} url @param {Kept | null} kept @param {number} wait_ms
+ * @param {URL} url @param {Promise<Kept | null>} store @param {number} wait_ms
  */
-async function fetchManifest(url, kept, wait_ms) {
+async function fetchManifest(url, store, wait_ms) {
   try {
     const response = await persistently(async () => {
       const { status, body, headers } = await fetch(url, { cache: "no-cache" });
@@ -142,10 +151,10 @@ async function fetchManifest(url, kept, wait_ms) {
     }, wait_ms);
     const bytes = new Uint8Array(await response.clone().arrayBuffer());
     // a page of something else under its address would name nothing of what is kept
-    if (response.ok && parsed(new TextDecoder().decode(bytes))?.format === "nnjit-bundle") await kept?.put(url.href, bytes);
+    if (response.ok && parsed(new TextDecoder().decode(bytes))?.format === "nnjit-bundle") store.then((kept) => kept?.put(url.href, bytes));
     return response;
   } catch (e) {
-    const old = await kept?.get(url.href);
+    const old = await (await store)?.get(url.href);
     if (old) return new Response(old);
     throw e;
   }

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
 import { env, forget, InferenceSession, Tensor } from "../../../resources/runtime/index.js";
+import { keepAll, later } from "../../../resources/runtime/later.js";
 import { fakeDatabase } from "../fake_database.js";
 import { base, encode, entry, expected, K, shard, tinyBundle } from "../tiny_bundle.js";
 
@@ -43,19 +44,24 @@ beforeEach(() => {
   globalThis.fetch = answer;
   globalThis.indexedDB = /** @type {any} */ (fakeDatabase(kept, disk));
 });
-afterEach(() => {
+afterEach(async () => {
+  await keepAll();
   globalThis.fetch = real;
   delete globalThis.indexedDB;
 });
 
-const OPTIONS = { piece_bytes: 48, wait_ms: 0 };
+const OPTIONS = { piece_bytes: 48, wait_ms: 0, keep_ms: 0 };
 
-/** Opens the bundle and runs it. */
+/** Opens the bundle and runs it, and stays until what came is kept. */
 async function visit(source = base, options = OPTIONS) {
-  const session = await InferenceSession.create(source, options);
-  const { y } = await session.run({ x: new Tensor("float32", [10, 20, 30], [K]) });
-  await session.release();
-  assert.deepEqual([...y.data], expected);
+  try {
+    const session = await InferenceSession.create(source, options);
+    const { y } = await session.run({ x: new Tensor("float32", [10, 20, 30], [K]) });
+    await session.release();
+    assert.deepEqual([...y.data], expected);
+  } finally {
+    await keepAll();
+  }
 }
 
 test("a second visit asks for the manifest alone", async () => {
@@ -70,7 +76,7 @@ test("without a server a bundle that was kept still opens", async () => {
   server.down = true;
   await visit();
   await forget(true);
-  await assert.rejects(InferenceSession.create(base, OPTIONS), /manifest.json of the bundle cannot be fetched: network down/);
+  await assert.rejects(visit(), /manifest.json of the bundle cannot be fetched: network down/);
 });
 
 test("fifty cuts at any byte end in the right answer", async () => {
@@ -106,11 +112,11 @@ test("a server without ranges sends again what is skipped, to the byte", async (
 
 test("a server that is gone for good is said after some tries", async () => {
   cuts = Array(100).fill(0);
-  await assert.rejects(InferenceSession.create(base, OPTIONS), /manifest.json of the bundle cannot be fetched: network down/);
+  await assert.rejects(visit(), /manifest.json of the bundle cannot be fetched: network down/);
   assert.equal(cuts.length, 94);
   server.files["weights.bin"] = undefined;
   cuts = [];
-  await assert.rejects(InferenceSession.create(base, OPTIONS), /weights.bin of the bundle cannot be fetched: the server answers 404/);
+  await assert.rejects(visit(), /weights.bin of the bundle cannot be fetched: the server answers 404/);
 });
 
 test("a new version fetches what changed, and the old pieces go", async () => {
@@ -202,7 +208,7 @@ test("a kept piece that is damaged is fetched again", async () => {
 test("a wrong file of the server is refused and not kept for the next visit", async () => {
   const right = server.files["weights.bin"];
   server.files["weights.bin"] = right.slice().fill(1, 80, 90);
-  await assert.rejects(InferenceSession.create(base, OPTIONS), /weights.bin .* its sha256 differs/);
+  await assert.rejects(visit(), /weights.bin .* its sha256 differs/);
   server.files["weights.bin"] = right;
   await visit();
 });
@@ -267,7 +273,7 @@ test("a connection that ends for good costs nothing of what was kept", async () 
   for (const key of kept.keys()) if (key.includes(`/${hash(shards[1])}/`)) kept.delete(key);
   const before = new Set(kept.keys());
   cuts = [Infinity, ...Array(100).fill(0)];
-  await assert.rejects(InferenceSession.create(base, OPTIONS), /cannot be fetched: network down/);
+  await assert.rejects(visit(), /cannot be fetched: network down/);
   assert.deepEqual(new Set(kept.keys()), before);
 });
 
@@ -291,7 +297,7 @@ test("a wrong file of the server costs no kept file, and is fetched once", async
   const before = new Set(kept.keys());
   server.files[name] = server.files[name].slice().fill(1, 20, 22);
   server.asked = [];
-  await assert.rejects(InferenceSession.create(base, OPTIONS), /b.wasm .* its sha256 differs/);
+  await assert.rejects(visit(), /b.wasm .* its sha256 differs/);
   assert.deepEqual(server.asked.filter((file) => file !== "manifest.json"), [name]);
   assert.ok([...before].every((key) => kept.has(key)));
 });
@@ -302,7 +308,7 @@ test("a page that stands in for the manifest takes nothing away", async () => {
   const right = server.files["manifest.json"];
   for (const page of ["<!doctype html><title>Log in</title>", "{}", ""]) {
     server.files["manifest.json"] = new TextEncoder().encode(page);
-    await assert.rejects(InferenceSession.create(base, OPTIONS), /manifest/);
+    await assert.rejects(visit(), /manifest/);
     await forget();
     assert.deepEqual(new Set(kept.keys()), before);
   }
@@ -369,4 +375,51 @@ test("a changed byte anywhere in a sealed manifest is noticed, and one in a file
       }
     }
   assert.ok(right < 5, String(right));
+});
+
+test("what waits to be kept is found by the next visit, and forgotten when asked", async () => {
+  await new Promise((resume) => setTimeout(resume, 10)); // timers of other tests are over
+  const patient = { ...OPTIONS, keep_ms: 2000 };
+  const opened = async () => (await InferenceSession.create(base, patient)).release();
+  await opened();
+  assert.equal(kept.size, 0);
+  server.asked = [];
+  await opened();
+  assert.deepEqual(server.asked, ["manifest.json"]);
+  await forget(true);
+  await keepAll();
+  assert.equal(kept.size, 0);
+});
+
+test("more than may wait is kept at once", async () => {
+  const some = new Uint8Array(2 ** 26);
+  const put = async (/** @type {string} */ key) => void kept.set(key, some);
+  const store = later({ put, get: async () => undefined, keys: async () => [...kept.keys()], delete: async () => {} }, 2000);
+  for (const key of ["a", "b", "c"]) await store.put(key, some);
+  assert.deepEqual([...kept.keys()], ["a"]);
+});
+
+test("a browser's own cache is left out where nothing of the bundle was kept, and only there", async () => {
+  const asked = new Set();
+  globalThis.fetch = (url, options) => {
+    if (!String(url).endsWith("manifest.json")) asked.add(options.cache);
+    return answer(url, options);
+  };
+  for (const [options, wanted] of /** @type {[object, string][]} */ ([[{}, "no-store"], [{ cache: false }, "no-cache"]])) {
+    asked.clear();
+    kept.clear();
+    await visit(base, { ...OPTIONS, ...options });
+    assert.deepEqual([...asked], [wanted]);
+  }
+  await visit();
+  for (const key of kept.keys()) if (key.includes("/48-")) kept.delete(key);
+  asked.clear();
+  await visit();
+  assert.deepEqual([...asked], ["no-cache"]);
+});
+
+test("a file of one piece gets over a cut too", async () => {
+  cuts = [Infinity, Infinity, 90, 10, 60];
+  await visit(base, { ...OPTIONS, piece_bytes: 2 ** 20 });
+  assert.equal(cuts.length, 0);
 });
