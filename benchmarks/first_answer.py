@@ -3,7 +3,8 @@
 ``make first-answer``: a bundle and its model are served with the headers of isolation. Each round
 starts the browser twice with a new profile, in random order, once for each runtime: the page is
 opened cold, then again with what was kept. Times are from the start of the navigation to the first
-output; visitors stay for three seconds then. With --proxy both run in their workers. The longest task of the page's thread is shown.
+output; visitors stay for three seconds then. With --proxy both run in their workers. The longest
+task of the page's thread is shown.
 Our runtime is built by Vite, as the web guide says; ONNX Runtime Web comes in one file already.
 """
 
