@@ -79,6 +79,7 @@ WORKERS ?= 2
 unit: export PYTHONDONTWRITEBYTECODE :=
 unit: .venv/ready
 	.ci/system.sh chromium
+	.ci/system.sh firefox
 	.ci/system.sh vulkan
 	.ci/system.sh postgres
 	.ci/system.sh phone

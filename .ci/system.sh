@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure of what the system itself must bring: `system.sh python|qt|chromium|webkit|phone|postgres|vulkan [PYTHON]`.
+# Makes sure of what the system itself must bring: `system.sh python|qt|chromium|firefox|webkit|phone|postgres|vulkan [PYTHON]`.
 # As root on Debian or Ubuntu it installs; else it names what is missing in one sentence.
 set -euo pipefail
 
@@ -58,6 +58,13 @@ chromium)
   done
   [ "$(uname)" = Linux ] || exit 0
   need "Chromium for the end-to-end tests" chromium
+  ;;
+firefox)
+  for name in firefox firefox-esr; do
+    command -v "$name" >/dev/null && exit 0
+  done
+  [ "$(uname)" = Linux ] || exit 0
+  need "Firefox for the end-to-end tests" "$(available firefox-esr firefox)"
   ;;
 webkit)
   if [ "$(uname)" = Linux ]; then

@@ -33,6 +33,12 @@ def start(
     ),
     keep_days: int = option(365, "Days after which ballots are forgotten.", type=COUNT),
     proxy: str = option("", "Address of a reverse proxy whose X-Forwarded-For is believed."),
+    certificate: Path | None = option(
+        None,
+        "File with its certificate chain for TLS; without it a proxy must bring TLS.",
+        type=FILE,
+    ),
+    key: Path | None = option(None, "File with the certificate's private key.", type=FILE),
     compiling: int = option(
         0,
         "Processes that compile kernels for pages from settings; 0 is no such service.",
@@ -46,10 +52,15 @@ def start(
     from nnjit_studio.commons.server.app import ServerOptions
     from nnjit_studio.commons.server.run import run
 
-    own = address or f"http://{host}:{port}"
+    if (certificate is None) != (key is None):
+        raise UserError(
+            "TLS needs both a certificate and its key.", "Give --certificate and --key."
+        )
+    own = address or f"{'https' if certificate else 'http'}://{host}:{port}"
     options = ServerOptions(own, _token(admin_token), keep_days)
     note(f"Serving the commons for {own} from {database.split('@')[-1]}.")
-    run(database, options, host, port, proxy, (compiling, kernels) if compiling else None)
+    tls = (certificate, key) if certificate and key else None
+    run(database, options, host, port, proxy, tls, (compiling, kernels) if compiling else None)
 
 
 def _token(file: Path | None) -> str:

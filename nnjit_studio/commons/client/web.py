@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -137,10 +138,8 @@ def request(method: str, url: str, **given: Any) -> dict[str, Any]:
                     raise no_answer(server)
             told = msgspec.json.decode(bytes(data))
             right = response.status_code == 200
-    except (httpx2.HTTPError, httpx2.InvalidURL) as e:
-        raise CommonsError(
-            f"The server {server} cannot be reached.", "Check the address and the network."
-        ) from e
+    except (httpx2.HTTPError, httpx2.InvalidURL, ssl.SSLError) as e:
+        raise _no_contact(server, str(e)) from e
     except (msgspec.DecodeError, RecursionError) as e:
         raise no_answer(server) from e
     if not isinstance(told, dict):
@@ -148,6 +147,17 @@ def request(method: str, url: str, **given: Any) -> dict[str, Any]:
     if not right:
         raise CommonsError(str(told.get("error", ""))[:200], str(told.get("hint", ""))[:200])
     return told
+
+
+def _no_contact(server: str, why: str) -> CommonsError:
+    if "CERTIFICATE" in why:
+        return CommonsError(
+            f"The certificate of {server} cannot be trusted.",
+            "Ask who runs it; the variable SSL_CERT_FILE names a file of certificates to trust.",
+        )
+    return CommonsError(
+        f"The server {server} cannot be reached.", "Check the address and the network."
+    )
 
 
 def no_answer(server: str) -> CommonsError:

@@ -11,54 +11,18 @@ import io
 import itertools
 import json
 import os
-import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from networks import Network
 from waiting import until
 
 AGENT = "Mozilla/5.0 (Linux; Android 16) AppleWebKit/537.36 Chrome/156.0.0.0 Mobile Safari/537.36"
-NAME = f"nnjit{os.getpid() % 100000}"
-SUBNET = f"10.213.{os.getpid() % 256}"
-HERE, THERE = f"{SUBNET}.1", f"{SUBNET}.2"
 SLOWER = 2
 """Times that the phone's processor is slowed down."""
-
-
-def why_not() -> str:
-    """Why no phone can be played on this machine; empty where it can."""
-    if not sys.platform.startswith("linux") or os.geteuid() != 0:
-        return "an address of its own needs Linux, and root"
-    for program in ("ip", "certutil", "chromium"):
-        if shutil.which(program) is None:
-            return f"{program} is not installed"
-    return ""
-
-
-@contextlib.contextmanager
-def network() -> Iterator[str]:
-    """A namespace with one cable to this machine; its name, or empty where none can be made."""
-    commands = (
-        f"ip netns add {NAME}",
-        f"ip link add {NAME} type veth peer name cable netns {NAME}",
-        f"ip addr add {HERE}/30 dev {NAME}",
-        f"ip link set {NAME} up",
-        f"ip -n {NAME} addr add {THERE}/30 dev cable",
-        f"ip -n {NAME} link set cable up",
-        f"ip -n {NAME} link set lo up",
-    )
-    made = all(
-        subprocess.run(command.split(), capture_output=True).returncode == 0 for command in commands
-    )
-    try:
-        yield NAME if made else ""
-    finally:
-        subprocess.run(["ip", "link", "del", NAME], capture_output=True)
-        subprocess.run(["ip", "netns", "del", NAME], capture_output=True)
 
 
 class Phone:
@@ -110,7 +74,7 @@ class Phone:
 
 
 @contextlib.contextmanager
-def phone(namespace: str, home: Path, authority: bytes) -> Iterator[Phone]:
+def phone(network: Network, home: Path, authority: bytes) -> Iterator[Phone]:
     """Started with one more trusted authority, in DER; ended with all its processes."""
     store = home / ".pki" / "nssdb"
     store.mkdir(parents=True)
@@ -121,7 +85,8 @@ def phone(namespace: str, home: Path, authority: bytes) -> Iterator[Phone]:
     reads, to_phone = os.pipe()
     from_phone, writes = os.pipe()
     command = (
-        f"exec 3<&{reads} 4>&{writes}; exec ip netns exec {namespace} chromium --headless=new "
+        f"exec 3<&{reads} 4>&{writes}; exec ip netns exec {network.name} chromium "
+        f"--headless=new "
         f"--no-sandbox --no-first-run --disable-dev-shm-usage --disable-background-networking "
         f"--disable-component-update --no-pings --remote-debugging-pipe --window-size=390,844 "
         f"--user-data-dir={home / 'profile'} --user-agent='{AGENT}' about:blank"

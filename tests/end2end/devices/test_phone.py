@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import phone
 import pytest
+from networks import Network, network, why_not
 from onnx import helper, numpy_helper
 from waiting import until
 
@@ -46,26 +47,26 @@ def product(path: Path) -> Path:
 
 
 def test_a_phone_joins_tunes_and_leaves(folder: Path) -> None:
-    if reason := phone.why_not():
+    if reason := why_not("certutil", "chromium"):
         pytest.skip(reason)
-    with phone.network() as namespace, KernelDatabase.open(folder / "k.db") as database:
-        if not namespace:
+    with network() as own, KernelDatabase.open(folder / "k.db") as database:
+        if own is None:
             pytest.skip("no network can be made here")
         house = House(database)
-        door = house.listen(DoorOptions(phone.HERE, 0))
+        door = house.listen(DoorOptions(own.here, 0))
         try:
-            with phone.phone(namespace, folder, door.authority) as played:
-                drive(house, played, product(folder / "m.onnx"))
+            with phone.phone(own, folder, door.authority) as played:
+                drive(house, played, own, product(folder / "m.onnx"))
             port = urlsplit(door.address).port
         finally:
             house.close()
         with socket.socket() as probe:
-            assert probe.connect_ex((phone.HERE, port)) != 0, "closed with the panel"
+            assert probe.connect_ex((own.here, port)) != 0, "closed with the panel"
         (target,) = {record.key.target for record in database.all_records(limit=1000)}
         assert target == "device"
 
 
-def drive(house: House, played: phone.Phone, model: Path) -> None:
+def drive(house: House, played: phone.Phone, own: Network, model: Path) -> None:
     """All that a person does with it."""
     door = house.door
     assert door is not None
@@ -78,7 +79,7 @@ def drive(house: House, played: phone.Phone, model: Path) -> None:
     until(lambda: [guest.row.works for guest in house.rows()] == [True])
     until(lambda: house.rows()[0].row.state.cores is not None)
     (guest,) = house.rows()
-    assert (guest.device.name, guest.row.address) == ("Chromium on Android", phone.THERE)
+    assert (guest.device.name, guest.row.address) == ("Chromium on Android", own.there)
     house.limit(guest.device, SECONDS)
     events, shown = [], []
     for event in house.tune(house.rows()[0].device, Work(model, ImportOptions())):

@@ -1,0 +1,209 @@
+"""Seven machines tell a server over TLS what is fast; a new one needs no search of its own.
+
+Each has a network, an address and a home of its own: five with Chromium, one with Chromium on half
+a processor, one with Firefox. Five alike, because fewer independent sources are never believed: the
+slow one's voice counts for as much as it agrees with theirs, and what the only Firefox said is told
+to nobody.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import ssl
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import numpy as np
+import onnx
+import pytest
+import trustme
+from networks import Network, network, why_not
+from onnx import helper, numpy_helper
+from test_server_process import running
+from waiting import until
+
+pytestmark = pytest.mark.chromium
+ALIKE = 5
+SEVEN = (*["chromium"] * ALIKE, "slow chromium", "firefox")
+NEW = 3
+"""Machines that ask: one alone may meet a bad moment of this one."""
+MOST_ROUNDS = 2
+SECONDS = 6
+CPU = Path("/sys/fs/cgroup/cpu")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One that is played."""
+
+    network: Network
+    browser: str
+    home: Path
+    authority: Path
+    """The certificate that it trusts besides those of its system, which it has none of."""
+
+    def nnjit(self, *words: object) -> subprocess.CompletedProcess[str]:
+        """Run the program there to its end."""
+        command = self.network.command(sys.executable, "-m", "nnjit_studio", *words)
+        if self.browser.startswith("slow"):
+            command = [
+                "sh",
+                "-c",
+                f'echo $$ > {CPU / SLOW}/cgroup.procs && exec "$@"',
+                "",
+                *command,
+            ]
+        own = {"HOME": self.home, "XDG_DATA_HOME": self.home, "SSL_CERT_FILE": self.authority}
+        known = {k: v for k, v in os.environ.items() if k != "NNJIT_DATABASE"}
+        given = {**known, **{name: str(path) for name, path in own.items()}}
+        return subprocess.run(command, env=given, capture_output=True, text=True, timeout=600)
+
+    def tune(self, model: Path, *words: object) -> list[dict[str, Any]]:
+        """The events of a session."""
+        told = self.nnjit(
+            "tune", model, "--target", self.browser.split()[-1], "--no-sandbox", "--threads", 1,
+            "--seconds", SECONDS, "--full-speed", "--json", *words,
+        )  # fmt: skip
+        assert told.returncode == 0, told.stderr
+        return [json.loads(line) for line in told.stdout.splitlines()]
+
+
+SLOW = f"nnjit-{os.getpid()}"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A convolution whose default is half again as slow as the best that tuning finds."""
+    weight = np.random.default_rng(1).standard_normal((8, 3, 7, 7)).astype("f4")
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[3] * 4, strides=[4, 4])
+    graph = helper.make_graph(
+        [node], "one",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 3, 48, 48])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 8, 12, 12])],
+        [numpy_helper.from_array(weight, "w")],
+    )  # fmt: skip
+    path = tmp_path_factory.mktemp("model") / "m.onnx"
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Machine]]:
+    """The seven, and the new ones after them."""
+    if reason := why_not("chromium"):
+        pytest.skip(reason)
+    if not any(why_not(name) == "" for name in ("firefox", "firefox-esr")):
+        pytest.skip("Firefox is not installed")
+    folder = tmp_path_factory.mktemp("m")
+    browsers = (*SEVEN, *["chromium"] * NEW)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(slow())
+        networks = [stack.enter_context(network(n)) for n in range(len(browsers))]
+        made = [n for n in networks if n is not None]
+        if len(made) < len(browsers):
+            pytest.skip("no networks can be made here")
+        homes = [folder / str(n) for n in range(len(browsers))]
+        for home in homes:
+            home.mkdir()
+        yield [
+            Machine(n, browser, home, folder / "authority.pem")
+            for n, browser, home in zip(made, browsers, homes, strict=True)
+        ]
+
+
+@contextlib.contextmanager
+def slow() -> Iterator[None]:
+    """Half of one processor for what is in the group."""
+    group = CPU / SLOW
+    try:
+        group.mkdir()
+    except OSError:
+        pytest.skip("a processor cannot be divided here")
+    try:
+        (group / "cpu.cfs_period_us").write_text("2000")
+        (group / "cpu.cfs_quota_us").write_text("1000")
+        yield
+    finally:
+        until(lambda: not (group / "cgroup.procs").read_text())
+        group.rmdir()
+
+
+@pytest.fixture(scope="module")
+def seven(machines: list[Machine], model: Path) -> list[Machine]:
+    """Each has tuned by itself."""
+    for machine in machines[: len(SEVEN)]:
+        assert machine.tune(model)
+    return machines[: len(SEVEN)]
+
+
+@pytest.fixture(scope="module")
+def authority(machines: list[Machine]) -> trustme.CA:
+    made = trustme.CA()
+    made.cert_pem.write_to_path(machines[0].authority)
+    return made
+
+
+def test_a_new_machine_takes_what_seven_found(
+    url: str, machines: list[Machine], seven: list[Machine], model: Path, authority: trustme.CA,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    host = machines[0].network.here
+    certificate, key = tmp_path / "chain.pem", tmp_path / "key.pem"
+    issued = authority.issue_cert(host)
+    certificate.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
+    issued.private_key_pem.write_to_path(key)
+    with socket.create_server((host, 0)) as free:
+        port = free.getsockname()[1]
+    trusted = ssl.create_default_context(cafile=str(machines[0].authority))
+    tls = ("--certificate", str(certificate), "--key", str(key))
+    with running(url, port, host, *tls, verify=trusted) as server:
+        assert server.startswith("https://")
+        refused_without_trust(seven[0], server, tmp_path / "other.pem")
+        for count, machine in enumerate(seven, 1):
+            sent = machine.nnjit("share", "send", server, "--yes", "--json")
+            assert sent.returncode == 0 and '"new": true' in sent.stdout, sent.stderr
+            health = httpx2.get(f"{server}/health", verify=trusted).json()
+            assert health["ballots"] == count
+        believed = set.intersection(*map(named_by, seven[:ALIKE]))
+        assert believed, "five agree on something"
+        took = [rounds_of(new, model, server, believed) for new in machines[len(SEVEN) :]]
+        assert statistics.median(took) <= MOST_ROUNDS, took
+        firefox = seven[-1].nnjit("tune", model, "--from", server, *FIREFOX)
+        assert "The commons knows 0 of 1 workloads" in firefox.stderr, firefox.stderr
+
+
+FIREFOX = ("--target", "firefox", "--seconds", "0", "--threads", "1", "--no-sandbox")
+
+
+def named_by(machine: Machine) -> set[str]:
+    """Settings that a machine's newest report names."""
+    report = json.loads(json.loads(machine.nnjit("share", "log", "--json").stdout)[-1]["document"])
+    (finding,) = report["report"]["findings"]
+    return {timing["settings"] for timing in finding["best"]}
+
+
+def refused_without_trust(machine: Machine, server: str, other: Path) -> None:
+    """A server that another authority vouches for gets no report."""
+    trustme.CA().cert_pem.write_to_path(other)
+    refused = replace(machine, authority=other).nnjit("share", "send", server, "--yes")
+    assert refused.returncode == 1 and "cannot be trusted" in refused.stderr, refused.stderr
+
+
+def rounds_of(machine: Machine, model: Path, server: str, believed: set[str]) -> int:
+    """How many a machine that knows nothing needs to end with what the crowd believes."""
+    shutil.rmtree(machine.home / "nnjit-studio", ignore_errors=True)
+    (found,) = machine.tune(model, "--from", server)[-1]["workloads"]
+    assert found["best"] in believed and found["speedup"][1] > 1, found
+    rounds: int = found["rounds"]
+    return rounds
