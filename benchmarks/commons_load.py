@@ -236,7 +236,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--senders", type=int, default=8)
+    parser.add_argument("--senders", type=int, default=40)
     options = parser.parse_args()
     figures: dict[str, object] = {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
+import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +23,9 @@ from nnjit_studio.commons.report.buckets import bucket_of
 from nnjit_studio.commons.rule import Ballot
 from nnjit_studio.commons.server.answers import HOME_FIELDS
 from nnjit_studio.commons.server.app import ServerOptions, Service, application
-from nnjit_studio.commons.server.store import MOST_A_DAY, QuotaError, Store
+from nnjit_studio.commons.server.counting import MOST_A_DAY, Arrival, QuotaError, put_all
+from nnjit_studio.commons.server.intake import Intake
+from nnjit_studio.commons.server.store import Store
 from nnjit_studio.commons.server.tables import metadata
 from nnjit_studio.commons.server.throttle import Throttle
 from nnjit_studio.commons.server.transfer import export_commons, import_commons
@@ -81,6 +86,44 @@ def test_the_same_report_many_times_at_once_counts_once(store: Store) -> None:
     assert new.count(True) == 1 and store.counts()["ballots"] == 1
 
 
+def test_reports_of_one_transaction_have_answers_of_their_own(store: Store) -> None:
+    def arrival(number: int, device: int, ms: float = 10.0) -> Arrival:
+        return Arrival(read_signed(sign(report(number, ms), key_of(device))), "s", NOW)
+
+    told = store.accept_all(
+        [arrival(1, 1), arrival(1, 1), arrival(1, 1, ms=11.0), arrival(1, 2), arrival(2, 1)]
+    )
+    assert told[:2] == [True, False] and told[3:] == [True, True]
+    assert isinstance(told[2], CommonsError) and "sent before" in told[2].error
+    assert store.counts()["ballots"] == 2 and store.counts()["devices"] == 2
+
+
+def test_what_comes_during_a_commit_shares_the_next_one() -> None:
+    class Slow:
+        sizes: tuple[int, ...] = ()
+
+        def accept_all(self, arrivals: Sequence[Arrival]) -> list[bool]:
+            self.sizes += (len(arrivals),)
+            time.sleep(0.1)
+            if len(self.sizes) == 3:
+                raise OSError("the disk is gone")
+            return [True] * len(arrivals)
+
+    slow = Slow()
+    one = Arrival(read_signed(sign(report(), key_of(1))), "s", NOW)
+
+    async def meanwhile() -> list[bool | BaseException]:
+        intake = Intake(slow)  # type: ignore[arg-type]
+        first = asyncio.create_task(intake.accept(one))
+        await asyncio.sleep(0.02)
+        rest = [asyncio.create_task(intake.accept(one)) for _ in range(5)]
+        assert await asyncio.gather(first, *rest) == [True] * 6
+        return await asyncio.gather(intake.accept(one), return_exceptions=True)
+
+    (refused,) = asyncio.run(meanwhile())
+    assert slow.sizes == (1, 5, 1) and isinstance(refused, OSError)
+
+
 @pytest.mark.parametrize(
     ("data", "why"),
     [
@@ -133,9 +176,9 @@ def test_the_map_tells_what_wins_on_which_kind_of_device(store: Store) -> None:
     with store.engine.begin() as connection:
         for n in range(5):
             voice = Ballot(f"p{n}", f"s{n}", phone.device, ((OTHER, 3.0 + n / 100), (GOOD, 2.0)))
-            store.put(connection, phone, voice, NOW)
+            put_all(connection, [(phone, voice, NOW)])
             few = replace(phone, engine="firefox")
-            store.put(connection, few, replace(voice, source=f"s{n % 4}"), NOW)
+            put_all(connection, [(few, replace(voice, source=f"s{n % 4}"), NOW)])
     bucket = bucket_of(PLACE.kind, PLACE.dims, PLACE.dtype, PLACE.layout)
     told = client(store).get("/map", params={"bucket": bucket})
     (kernel,) = told.json()["kernels"]

@@ -16,7 +16,8 @@ import jinja2
 
 from nnjit_studio.commons.report import Place
 from nnjit_studio.commons.rule import Ballot, Belief, believe, weights_of
-from nnjit_studio.commons.server.store import DAY_S, Store
+from nnjit_studio.commons.server.counting import DAY_S
+from nnjit_studio.commons.server.store import Store
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; frame-ancestors 'none'",

@@ -22,10 +22,12 @@ from nnjit_studio.commons.report.signed import MOST_BYTES
 from nnjit_studio.commons.server import admin
 from nnjit_studio.commons.server.answers import FRESH_S, HOME_FIELDS, Answer, Answers
 from nnjit_studio.commons.server.compiled import CompileService
+from nnjit_studio.commons.server.counting import DAY_S, Arrival, QuotaError
+from nnjit_studio.commons.server.intake import Intake
 from nnjit_studio.commons.server.maps import Maps
 from nnjit_studio.commons.server.metrics import Metrics
 from nnjit_studio.commons.server.openapi import document
-from nnjit_studio.commons.server.store import DAY_S, QuotaError, Store
+from nnjit_studio.commons.server.store import Store
 from nnjit_studio.commons.server.throttle import Throttle
 from nnjit_studio.errors import CommonsError, NnjitError
 
@@ -69,7 +71,7 @@ class Service:
         self.store, self.options, self.clock = store, options, clock
         self.answers, self.maps, self.metrics = Answers(store), Maps(store), Metrics()
         self._throttle = Throttle(options.rate, options.burst)
-        self._working = 0
+        self._intake, self._working = Intake(store), 0
         self.compiles = False
 
     async def report(self, request: Request) -> Response:
@@ -95,7 +97,7 @@ class Service:
         try:
             signed = read_signed(bytes(data))
             check_fresh(signed.report, self.options.address, now)
-            new = await run_in_threadpool(self.store.accept, signed, source, now)
+            new = await self._intake.accept(Arrival(signed, source, now))
         except QuotaError as e:
             return self._refused(429, e.error, e.hint, "quota")
         except SQLAlchemyError:

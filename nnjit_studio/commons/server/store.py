@@ -7,27 +7,26 @@ import hmac
 import ipaddress
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, replace
 
 import msgspec
 import sqlalchemy as sa
 
-from nnjit_studio.commons.report import Finding, Place, SignedReport, check_order
+from nnjit_studio.commons.report import Place, SignedReport
 from nnjit_studio.commons.report.buckets import bucket_of
 from nnjit_studio.commons.rule import Ballot
 from nnjit_studio.commons.server.connection import open_database, upsert
+from nnjit_studio.commons.server.counting import (
+    DAY_S,
+    Arrival,
+    Counted,
+    count_all,
+    family_digest,
+)
 from nnjit_studio.commons.server.tables import ballots, devices, places, secrets, snapshots
 from nnjit_studio.errors import CommonsError
 
-DAY_S = 86_400
-MOST_A_DAY = 200
-"""Reports of one device in a day."""
 _MOST_BALLOTS = 20_000
 """Newest ballots that one answer is made of."""
-
-
-class QuotaError(CommonsError):
-    """A device sent more reports than it may in a day."""
 
 
 class Store:
@@ -61,67 +60,27 @@ class Store:
         return hmac.new(self._secret, block.encode(), hashlib.sha256).hexdigest()[:32]
 
     def accept(self, signed: SignedReport, source: str, now: int) -> bool:
-        """Count a report in one transaction; False where it was counted before.
+        """Count one report; False where it was counted before.
 
         Raises
         ------
         CommonsError
-            When the device sent this number before, with other content.
-        QuotaError
+            When the device sent this number before, with other content, or its quota is used up.
         """
-        number, digest = signed.report.number, signed.digest
-        today = now // DAY_S
+        (told,) = self.accept_all([Arrival(signed, source, now)])
+        if isinstance(told, CommonsError):
+            raise told
+        return told
+
+    def accept_all(self, arrivals: Sequence[Arrival]) -> list[Counted]:
+        """Count reports in one transaction, each with an answer of its own."""
         with self.engine.begin() as connection:
-            first = {"number": 0, "digest": "", "seen": now, "day": today, "reports": 0}
-            insert = upsert(connection, devices).values(key=signed.key, **first)
-            connection.execute(insert.on_conflict_do_nothing())
-            own = sa.select(devices).where(devices.c.key == signed.key).with_for_update()
-            row = connection.execute(own).one()
-            last = (row.number, row.digest) if row.number else None
-            if not check_order(number, digest, last):
-                return False
-            count = row.reports + 1 if row.day == today else 1
-            if count > MOST_A_DAY:
-                raise QuotaError("The device has sent enough for today.", "Go on tomorrow.")
-            changed = {"number": number, "digest": digest, "seen": now}
-            update = sa.update(devices).where(devices.c.key == signed.key)
-            connection.execute(update.values(**changed, day=today, reports=count))
-            # One order for everyone, so that two reports never wait for each other.
-            for finding in sorted(signed.report.findings, key=lambda f: f.place):
-                self._count(connection, finding, signed.key, source, now)
-        return True
-
-    def _count(
-        self, connection: sa.Connection, finding: Finding, voter: str, source: str, now: int
-    ) -> None:
-        ranked = [(t.settings, finding.default.ms / t.ms) for t in finding.best]
-        self.put(connection, finding.place, Ballot(voter, source, "", tuple(ranked)), now)
-
-    def put(self, connection: sa.Connection, place: Place, ballot: Ballot, now: int) -> None:
-        """One voice on one key, in place of that device's earlier one."""
-        digest = digest_of(place)
-        row = {
-            "digest": digest,
-            "family": digest_of(_home(place)),
-            "device": place.device,
-            "version": place.version,
-            "document": msgspec.json.encode(place).decode(),
-            "bucket": bucket_of(place.kind, place.dims, place.dtype, place.layout),
-        }
-        connection.execute(upsert(connection, places).values(**row).on_conflict_do_nothing())
-        known = sa.select(places.c.id).where(places.c.digest == digest)
-        new = {"source": ballot.source, "ranked": json.dumps(ballot.ranked), "received": now}
-        insert = upsert(connection, ballots).values(
-            place=connection.execute(known).scalar_one(), voter=ballot.voter, **new
-        )
-        connection.execute(
-            insert.on_conflict_do_update(index_elements=["place", "voter"], set_=new)
-        )
+            return count_all(connection, arrivals)
 
     def voices(self, home: Place) -> list[tuple[Place, Ballot]]:
         """The newest ballots of all kernels on devices of a family; workload fields are unused."""
         chosen = sa.select(places.c.document, ballots).join(places, places.c.id == ballots.c.place)
-        chosen = chosen.where(places.c.family == digest_of(_home(home)))
+        chosen = chosen.where(places.c.family == family_digest(home))
         chosen = chosen.order_by(ballots.c.received.desc(), ballots.c.id.desc())
         with self._reading.connect() as connection:
             return list(_read(connection.execute(chosen.limit(_MOST_BALLOTS))))
@@ -184,16 +143,6 @@ class Store:
             used = sa.select(ballots.c.place)
             connection.execute(sa.delete(places).where(places.c.id.not_in(used)))
         return gone.rowcount
-
-
-def digest_of(place: Place) -> str:
-    """SHA-256 of a key's fields, in hexadecimal digits."""
-    return hashlib.sha256("\n".join(map(str, astuple(place))).encode()).hexdigest()
-
-
-def _home(place: Place) -> Place:
-    """What devices share that learn of each other: no workload, exact device or version."""
-    return replace(place, kind="", dims="", dtype="", layout="", device="", version=0)
 
 
 def _read(rows: sa.CursorResult[tuple[object, ...]]) -> Iterator[tuple[Place, Ballot]]:

@@ -20,6 +20,7 @@ import msgspec
 from nnjit_studio.commons.report import Place
 from nnjit_studio.commons.report.checks import check_place, check_settings
 from nnjit_studio.commons.rule import FEWEST, Ballot
+from nnjit_studio.commons.server.counting import put_all
 from nnjit_studio.commons.server.store import Store
 from nnjit_studio.errors import CommonsError
 from nnjit_studio.support.files import replacing
@@ -73,7 +74,7 @@ def import_commons(store: Store, path: Path, now: int) -> int:
                     if read != _HEADER:
                         raise ValueError
                     continue
-                store.put(connection, *_ballot(read), now)
+                put_all(connection, [(*_ballot(read), now)])
             except (ValueError, KeyError, TypeError, RecursionError, CommonsError) as e:
                 raise CommonsError(
                     f"Line {number} of {path.name} is none of a commons.", "Get the file again."

@@ -340,6 +340,7 @@ def make_server(app: ASGIApp, **settings: Any) -> uvicorn.Server:
     """
     calm_logs()
     given: dict[str, Any] = {
+        "loop": "asyncio",  # a faster one may be installed, which the rest was not tried on
         "http": BoundedHttp,
         "ws": CalmWebSocket,
         "lifespan": "off",
