@@ -19,16 +19,18 @@ from nnjit_studio.compiler.any_size.fit import Numbers, Vector
 from nnjit_studio.compiler.any_size.functions import Constant, parts, with_parameters
 from nnjit_studio.compiler.any_size.refusal import refused
 from nnjit_studio.compiler.any_size.remainders import remainders
-from nnjit_studio.compiler.any_size.small_maps import guessed, small_tile, tile_selectors
+from nnjit_studio.compiler.any_size.small_maps import open_extents, tile_of, tile_selectors, tiled
 from nnjit_studio.compiler.ir.affine import LANES
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.pipeline.wasm import encoded, lowered
 from nnjit_studio.compiler.recognize.contraction import Contraction
+from nnjit_studio.compiler.recognize.convolution import Conv2d
 from nnjit_studio.compiler.templates import match
 from nnjit_studio.compiler.wasm.ir import Function
 from nnjit_studio.model.open_plan import OpenKernel, Scalar, Variant
 from nnjit_studio.model.size import Dim, Size, size
 from nnjit_studio.records import TIERS, Kernel
+from nnjit_studio.records.candidate import Candidate
 
 _SAMPLES = 6
 """Formulas are fitted to so many samples,"""
@@ -122,6 +124,8 @@ class _Maker:
     shapes: tuple[Size, ...] = ()
     settings: tuple[str, ...] = ()
     """Those of a convolution's tile that the selectors choose."""
+    map: dict[str, int] | None = None
+    """The open extents that a convolution's tile is guessed for; None where there is no tile."""
 
     def selectors(self) -> list[tuple[Size, int]]:
         """The sizes whose remainders are code, and what they are divided by."""
@@ -130,10 +134,10 @@ class _Maker:
             return []
         sizes = (*map(size, self.dims), *self.extents)
         numbers = Numbers({self._vector(e, drawn): e for e in sizes})
-        tiles = [guessed(self.at(sizes)) for sizes in drawn]
-        maps = [tile[0] for tile in tiles if tile]
-        if tiles[0] and len(maps) == len(drawn):
-            chosen = tile_selectors(self.name, maps, tiles[0][1], numbers)
+        maps = [c for c in (tiled(self.at(sizes)) for sizes in drawn) if c]
+        if len(maps) == len(drawn):
+            self.map = open_extents(maps)
+            chosen = tile_selectors(self.name, maps, tile_of(maps[0], self.map), numbers)
             self.settings = tuple(chosen)
             return list(chosen.values())
         found = [match(self.at(sizes)) for sizes in drawn]
@@ -234,8 +238,7 @@ class _Maker:
 
     def _sample(self, sizes: Sizes, small: tuple[str, ...]) -> tuple[object, _Sample]:
         program, keeps = self.at(sizes), self._keeps_loops()
-        tile = small_tile(program, small)
-        made = [lowered(program, tier, keeps, tile) for tier in TIERS]
+        made = [lowered(program, tier, keeps, self._tile(program, small)) for tier in TIERS]
         read = [parts(function) for function, _ in made]
         loops = made[0][1]
         constants = [c for _, found in read for c in found]
@@ -243,6 +246,12 @@ class _Maker:
         functions = tuple(function for function, _ in made)
         skeleton = (tuple(rest for rest, _ in read), loops.panels)
         return skeleton, _Sample(sizes, functions, tuple(constants), loops.panels)
+
+    def _tile(self, program: Program, small: tuple[str, ...]) -> Candidate | None:
+        found = match(program)
+        if self.map is None or not found or not isinstance(found.subject, Conv2d):
+            return None
+        return tile_of(found.subject, self.map, small)
 
     def _drawn(self, wanted: Sequence[tuple[Size, int, int]]) -> Iterator[Sizes]:
         """Sizes that leave the wanted remainders, and others by :data:`_TURN` as varied as may

@@ -3,7 +3,7 @@ rows, which are right at any size."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from nnjit_studio.compiler.any_size.fit import Numbers
@@ -11,6 +11,7 @@ from nnjit_studio.compiler.any_size.refusal import refused
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.pipeline.wasm import lowered
 from nnjit_studio.compiler.recognize.convolution import Conv2d
+from nnjit_studio.compiler.schedule.conv2d import guess_conv2d
 from nnjit_studio.compiler.schedule.tiles import SINGLE
 from nnjit_studio.compiler.templates import match
 from nnjit_studio.errors import CompileError
@@ -18,19 +19,49 @@ from nnjit_studio.model.size import Size, least
 from nnjit_studio.records import TIERS
 from nnjit_studio.records.candidate import Candidate
 
+_OPEN_MAP = {"out_height": 4, "out_width": 8}
+"""The map that a tile is guessed for where its extents are open: most maps are no smaller."""
 
-def guessed(program: Program) -> tuple[Conv2d, Candidate] | None:
-    """The convolution of a program and its tile; None where it has no kernel of that template."""
+
+def tiled(program: Program) -> Conv2d | None:
+    """The convolution of a program; None where it has no kernel of that template."""
     found = match(program)
     form = found.template.wasm if found else None
     if not found or not form or not isinstance(found.subject, Conv2d):
         return None
-    guess = form.guess(found.subject)
     try:
-        lowered(program, TIERS[0], candidate=guess)
+        lowered(program, TIERS[0], candidate=form.guess(found.subject))
     except CompileError:
         return None
-    return (found.subject, guess) if guess else None
+    return found.subject
+
+
+def open_extents(convolutions: Sequence[Conv2d]) -> dict[str, int]:
+    """Of one convolution at several sizes: the extents of its map that its tile is guessed for in
+    place of its own, so that it is the same at each."""
+    return {
+        name: extent
+        for name, extent in _OPEN_MAP.items()
+        if len({getattr(convolution, name) for convolution in convolutions}) > 1
+    }
+
+
+def tile_of(
+    convolution: Conv2d, extents: Mapping[str, int], small: Collection[str] = ()
+) -> Candidate:
+    """The tile of a convolution with open extents.
+
+    Parameters
+    ----------
+    small
+        Settings of which the map is too small: a tile of single pixels is one of single rows too.
+    """
+    guess = guess_conv2d(convolution)
+    tile = guess_conv2d(replace(convolution, **extents))  # type: ignore[arg-type]
+    tile = replace(guess, x0=tile.x0, y0=tile.y0, y1=tile.y1, r0=tile.r0)
+    if "x0" in small:
+        tile = replace(tile, x0=SINGLE)
+    return replace(tile, y0=1, y1=1) if small and convolution.depthwise else tile
 
 
 def tile_selectors(
@@ -61,15 +92,3 @@ def tile_selectors(
             if fits.constant is None:
                 made[setting] = (fits, 2)
     return made
-
-
-def small_tile(program: Program, settings: Collection[str]) -> Candidate | None:
-    """The tile of a program with settings of which the map is too small; None where there are
-    none: a tile of single pixels is one of single rows too."""
-    found = guessed(program) if settings else None
-    if found is None:
-        return None
-    convolution, tile = found
-    if "x0" in settings:
-        tile = replace(tile, x0=SINGLE)
-    return replace(tile, y0=1, y1=1) if convolution.depthwise else tile

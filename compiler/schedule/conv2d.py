@@ -13,6 +13,7 @@ a row of pixels may end with a part of a vector instead.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nnjit_studio.compiler.ir.affine import LANES, Affine
@@ -29,14 +30,14 @@ from nnjit_studio.compiler.ir.rewrite import int32, plus, times
 from nnjit_studio.compiler.ir.tensor_ir import Binary, Program, Var
 from nnjit_studio.compiler.recognize.convolution import BATCH, CHANNEL, GROUP, ROW, Conv2d
 from nnjit_studio.compiler.schedule.depthwise import (
-    GUESSED_PIXELS,
+    GUESSED_REGISTERS,
     guess_depthwise,
     schedule_depthwise,
 )
 from nnjit_studio.compiler.schedule.epilogue import COLUMN as TILE_COLUMN
 from nnjit_studio.compiler.schedule.epilogue import ROW as TILE_CHANNEL
 from nnjit_studio.compiler.schedule.epilogue import Epilogue, plan_epilogue
-from nnjit_studio.compiler.schedule.matmul import acc, check_tile
+from nnjit_studio.compiler.schedule.matmul import MAX_TILE_OPERATIONS, acc, check_tile
 from nnjit_studio.compiler.schedule.staging import Staging
 from nnjit_studio.compiler.schedule.tiles import (
     SINGLE,
@@ -50,9 +51,9 @@ from nnjit_studio.compiler.schedule.tiles import (
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.candidate import Candidate
 
-_GUESSED_ROWS = 6
+_PIXELS_COST = 3  # of a vector of pixels, which lie at any address, where a multiply-add costs 1
 _GUESSED_BLOCKS = 4  # of rows: work for some threads
-_GUESSED_STEP = 100  # SIMD operations of one kernel row of taps, at most
+_GUESSED_ROW = 100  # SIMD operations of one kernel row of taps, at most, where all are unrolled
 
 FIRST_ROW, END_ROW, INPUT, KERNEL_ROW = "$firstrow", "$endrow", "$c", "$ky"
 
@@ -91,16 +92,37 @@ def schedule_conv2d(program: Program, conv: Conv2d, candidate: Candidate) -> Sch
 
 
 def guess_conv2d(conv: Conv2d) -> Candidate:
-    """One good tile; a short last vector costs less than reading the weights once more."""
+    """The cheapest tile, with what the last tiles of a row and of the channels do once more."""
     if conv.depthwise:
         return guess_depthwise(conv)
-    count = min(GUESSED_PIXELS, -(-conv.out_width // LANES) * LANES)
-    rows = min(conv.out_channels, _GUESSED_ROWS)
-    vectors = count // LANES
-    step = conv.kernel[0] * conv.kernel[1] * (vectors + rows * (1 + vectors))
-    unroll = conv.kernel[0] if step <= _GUESSED_STEP * conv.kernel[0] else 1
+    channels, vectors = min(_tiles(conv), key=lambda tile: _cost(conv, *tile), default=(1, 1))
+    row = conv.kernel[1] * _step_operations(channels, vectors)
+    whole = row <= _GUESSED_ROW and conv.kernel[0] * row <= MAX_TILE_OPERATIONS
+    unroll = conv.kernel[0] if whole else 1
     block = -(-conv.out_height // _GUESSED_BLOCKS)
-    return Candidate(count, rows, unroll, block, rows, conv.taps, "mn", False)
+    return Candidate(vectors * LANES, channels, unroll, block, channels, conv.taps, "mn", False)
+
+
+def _tiles(conv: Conv2d) -> Iterator[tuple[int, int]]:
+    """Channels and vectors of pixels that stay in registers, with a short enough row of taps."""
+    for vectors in range(1, -(-conv.out_width // LANES) + 1):
+        for channels in range(1, conv.out_channels + 1):
+            if (channels + 1) * vectors + 1 > GUESSED_REGISTERS:
+                break
+            if conv.kernel[1] * _step_operations(channels, vectors) <= MAX_TILE_OPERATIONS:
+                yield channels, vectors
+
+
+def _step_operations(channels: int, vectors: int) -> int:
+    """Of a tap: loads of pixels, splats of weights, and multiply-adds."""
+    return vectors + channels * (1 + vectors)
+
+
+def _cost(conv: Conv2d, channels: int, vectors: int) -> tuple[int, int]:
+    """Of a row of output and a tap, in operations; then the larger of equals. Fitted on x64."""
+    tiles = -(-conv.out_channels // channels) * -(-conv.out_width // (vectors * LANES))
+    step = _step_operations(channels, vectors) + (_PIXELS_COST - 1) * vectors
+    return tiles * step, -channels * vectors
 
 
 def _plan(program: Program, conv: Conv2d, candidate: Candidate) -> _Plan:

@@ -27,7 +27,7 @@ from nnjit_studio.compiler.recognize.convolution import BATCH, CHANNEL, GROUP, R
 from nnjit_studio.compiler.schedule.epilogue import COLUMN as TILE_COLUMN
 from nnjit_studio.compiler.schedule.epilogue import ROW as TILE_ROW
 from nnjit_studio.compiler.schedule.epilogue import Epilogue, plan_epilogue
-from nnjit_studio.compiler.schedule.matmul import acc, check_tile
+from nnjit_studio.compiler.schedule.matmul import MAX_TILE_OPERATIONS, acc, check_tile
 from nnjit_studio.compiler.schedule.staging import STAGED_CHANNEL, Staging
 from nnjit_studio.compiler.schedule.tiles import (
     SINGLE,
@@ -41,7 +41,8 @@ from nnjit_studio.compiler.schedule.tiles import (
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.candidate import Candidate
 
-GUESSED_PIXELS, _GUESSED_ROWS = 8, 4
+GUESSED_REGISTERS = 15
+"""Of the 16 that x64 has: one is for what the engine needs."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +57,16 @@ class _Plan:
     @property
     def uses(self) -> list[tuple[int, int, list[tuple[int, int]]]]:
         """Input row of the tile and tap column, with the (output row, tap row) that use them."""
-        down, stride, dilation = self.conv.kernel[0], self.conv.stride[0], self.conv.dilation[0]
-        users: dict[int, list[tuple[int, int]]] = {}
-        for row in range(self.rows):
-            for tap in range(down):
-                users.setdefault(row * stride + tap * dilation, []).append((row, tap))
-        return [(r, c, users[r]) for r in sorted(users) for c in range(self.conv.kernel[1])]
+        return _uses(self.conv, self.rows)
+
+
+def _uses(conv: Conv2d, rows: int) -> list[tuple[int, int, list[tuple[int, int]]]]:
+    down, stride, dilation = conv.kernel[0], conv.stride[0], conv.dilation[0]
+    users: dict[int, list[tuple[int, int]]] = {}
+    for row in range(rows):
+        for tap in range(down):
+            users.setdefault(row * stride + tap * dilation, []).append((row, tap))
+    return [(r, c, users[r]) for r in sorted(users) for c in range(conv.kernel[1])]
 
 
 def schedule_depthwise(program: Program, conv: Conv2d, candidate: Candidate) -> Scheduled:
@@ -91,10 +96,36 @@ def schedule_depthwise(program: Program, conv: Conv2d, candidate: Candidate) -> 
 
 
 def guess_depthwise(conv: Conv2d) -> Candidate:
-    """One good tile."""
-    widest = max(LANES, conv.out_width // LANES * LANES)
-    count, rows = min(GUESSED_PIXELS, widest), min(conv.out_height, _GUESSED_ROWS)
-    return Candidate(count, rows, 1, conv.out_height, rows, conv.taps, "mn", False)
+    """The cheapest tile that holds its taps, with what the last tiles do once more."""
+    tiles = [
+        (rows, vectors)
+        for vectors in range(1, -(-conv.out_width // LANES) + 1)
+        for rows in range(1, conv.out_height + 1)
+        if _registers(rows, vectors) <= GUESSED_REGISTERS
+        and sum(_operations(conv, rows, vectors)) <= MAX_TILE_OPERATIONS
+    ]
+    rows, vectors = min(tiles, key=lambda tile: _cost(conv, *tile), default=(1, 1))
+    unroll, height = conv.kernel[0], conv.out_height
+    return Candidate(vectors * LANES, rows, unroll, height, rows, conv.taps, "mn", False)
+
+
+def _registers(rows: int, vectors: int) -> int:
+    """Of a tile without its taps: sums, loaded pixels, and one for a tap."""
+    return (rows + 1) * vectors + 1
+
+
+def _operations(conv: Conv2d, rows: int, vectors: int) -> tuple[int, int]:
+    """Of a tile: loads of pixels, and multiply-adds."""
+    uses = _uses(conv, rows)
+    return len(uses) * vectors, sum(len(users) for *_, users in uses) * vectors
+
+
+def _cost(conv: Conv2d, rows: int, vectors: int) -> float:
+    """Of a channel, in operations; taps that find no register are read where they are used."""
+    loads, adds = _operations(conv, rows, vectors)
+    spilled = max(0, conv.taps - (GUESSED_REGISTERS - _registers(rows, vectors))) / conv.taps
+    tiles = -(-conv.out_width // (vectors * LANES)) * -(-conv.out_height // rows)
+    return tiles * (loads + adds + spilled * adds / vectors)
 
 
 def _plan(program: Program, conv: Conv2d, candidate: Candidate) -> _Plan:
@@ -112,9 +143,8 @@ def _plan(program: Program, conv: Conv2d, candidate: Candidate) -> _Plan:
         pixels(candidate.x0, conv.out_width),
         candidate.r0 == conv.kernel[0],
     )
-    vectors, users = len(plan.widths), sum(len(users) for *_, users in plan.uses)
-    splats = 0 if plan.held else users
-    check_tile(candidate, len(plan.uses) * vectors + users * vectors + splats)
+    loads, adds = _operations(conv, plan.rows, len(plan.widths))
+    check_tile(candidate, loads + adds + (0 if plan.held else adds // len(plan.widths)))
     return plan
 
 

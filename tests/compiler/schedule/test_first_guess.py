@@ -12,8 +12,9 @@ from small_programs import matmul_bias
 from nnjit_studio.compiler.ir.tensor_ir import Binary, Call, Cast, Const, Load, Program, Var
 from nnjit_studio.compiler.oracle.reference import evaluate, evaluate_with_bound
 from nnjit_studio.compiler.pipeline.wasm import compile_program
+from nnjit_studio.compiler.programs.conv2d import conv2d_program
 from nnjit_studio.compiler.spelling import program_for
-from nnjit_studio.compiler.templates import match
+from nnjit_studio.compiler.templates import match, prepared
 from nnjit_studio.records.candidate import Candidate
 
 SPECS = (
@@ -28,6 +29,8 @@ SPECS = (
     "conv2d:1x3x9x9x8x3x3x2x1x1x1:f32+bias+relu",
     "conv2d:2x6x8x5x6x3x3x1x1x1x6:f32+bias",
     "conv2d:1x3x16x16x2x7x7x2x3x1x1:f32",
+    "conv2d:1x4x11x13x12x5x5x1x2x1x1:f32",
+    "conv2d:1x6x9x14x6x7x7x1x3x1x6:f32",
 )
 
 
@@ -57,6 +60,24 @@ def test_the_default_is_the_guess_and_right(spec: str) -> None:
         got = run_kernel(program, made.data, extent, inputs, made.panels, min(2, extent))
         for name, (value, bound) in wanted.items():
             assert (np.abs(got[name] - value) <= bound + 1e-30).all()
+
+
+@pytest.mark.parametrize("groups", [1, 8])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("kernel", [(1, 25), (3, 3), (5, 5), (7, 7), (9, 9), (25, 1)])
+def test_no_first_guess_of_a_convolution_is_refused(
+    kernel: tuple[int, int], stride: int, groups: int
+) -> None:
+    """It would run by the default schedule, at a sixth of the speed, without a word."""
+    rows, columns = kernel
+    for extent in (30, 41, 56):
+        dims = (1, 8, extent, extent, 8, rows, columns, stride, max(kernel) // 2, 1, groups)
+        program = prepared(conv2d_program(dims))
+        found = match(program)
+        assert found is not None and found.template.wasm is not None
+        guess = found.template.wasm.guess(found.subject)
+        assert guess is not None
+        found.template.wasm.schedule_in("simd128")(program, found.subject, guess)
 
 
 def test_a_long_epilogue_into_bytes_keeps_its_tile() -> None:
