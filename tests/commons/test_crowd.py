@@ -38,7 +38,8 @@ NEW = 3
 """Machines that ask: one alone may meet a bad moment of this one."""
 MOST_ROUNDS = 2
 SECONDS = 6
-CPU = Path("/sys/fs/cgroup/cpu")
+AT_ONCE = ("--target", "chromium", "--seconds", "0", "--threads", "1", "--no-sandbox")
+CPU, SLOW = Path("/sys/fs/cgroup/cpu"), f"nnjit-{os.getpid()}"
 
 
 @dataclass(frozen=True)
@@ -55,13 +56,8 @@ class Machine:
         """Run the program there to its end."""
         command = self.network.command(sys.executable, "-m", "nnjit_studio", *words)
         if self.browser.startswith("slow"):
-            command = [
-                "sh",
-                "-c",
-                f'echo $$ > {CPU / SLOW}/cgroup.procs && exec "$@"',
-                "",
-                *command,
-            ]
+            into = f'echo $$ > {CPU / SLOW}/cgroup.procs && exec "$@"'
+            command = ["sh", "-c", into, "", *command]
         own = {"HOME": self.home, "XDG_DATA_HOME": self.home, "SSL_CERT_FILE": self.authority}
         known = {k: v for k, v in os.environ.items() if k != "NNJIT_DATABASE"}
         given = {**known, **{name: str(path) for name, path in own.items()}}
@@ -75,9 +71,6 @@ class Machine:
         )  # fmt: skip
         assert told.returncode == 0, told.stderr
         return [json.loads(line) for line in told.stdout.splitlines()]
-
-
-SLOW = f"nnjit-{os.getpid()}"
 
 
 @pytest.fixture(scope="module")
@@ -181,9 +174,6 @@ def test_a_new_machine_takes_what_seven_found(
         assert statistics.median(took) <= MOST_ROUNDS, took
         alone = seven[ALIKE].nnjit("tune", model, "--from", server, *AT_ONCE)
         assert "The commons knows 0 of 1 workloads" in alone.stderr, alone.stderr
-
-
-AT_ONCE = ("--target", "chromium", "--seconds", "0", "--threads", "1", "--no-sandbox")
 
 
 def named_by(machine: Machine) -> set[str]:
