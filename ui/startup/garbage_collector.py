@@ -6,7 +6,9 @@ in another thread than its own crashes Qt.
 glibc keeps freed blocks between those that are in use, in an arena for each of a
 few threads: while a model was tuned the window grew by 25 MiB a minute in them, for
 some 20 minutes, with the same blocks in use. In two hours eight arenas of 64 MiB held
-310 MiB for 90 MiB in use; so there are two of them.
+310 MiB for 90 MiB in use; so there are two of them. And glibc takes blocks of up to 32 MiB
+from them once such a one was freed, between which small ones keep them from shrinking; so
+blocks from 1 MiB on are mapped for themselves, always.
 """
 
 from __future__ import annotations
@@ -19,14 +21,18 @@ from PySide6.QtCore import QObject, QThreadPool, QTimer
 PERIOD_MS = 500
 GIVE_BACK_MS = 30_000
 ARENAS = 2
-_M_ARENA_MAX = -8
+MAPPED = 1 << 20
+"""Bytes from which a block is mapped for itself."""
+_M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
 """Of glibc's malloc.h."""
 
 
 def few_arenas() -> bool:
-    """Whether threads share glibc's arenas from now on; to be called before they start."""
+    """Whether threads share glibc's arenas from now on, for blocks that are not large; to be
+    called before they start."""
     try:
-        return bool(ctypes.CDLL(None).mallopt(_M_ARENA_MAX, ARENAS))
+        mallopt = ctypes.CDLL(None).mallopt
+        return bool(mallopt(_M_ARENA_MAX, ARENAS) and mallopt(_M_MMAP_THRESHOLD, MAPPED))
     except (AttributeError, OSError, TypeError):
         return False
 
