@@ -238,7 +238,8 @@ class _Maker:
 
     def _sample(self, sizes: Sizes, small: tuple[str, ...]) -> tuple[object, _Sample]:
         program, keeps = self.at(sizes), self._keeps_loops()
-        made = [lowered(program, tier, keeps, self._tile(program, small)) for tier in TIERS]
+        tile = self._tile(program, small)
+        made = [lowered(program, tier, keeps, tile) for tier in TIERS]
         read = [parts(function) for function, _ in made]
         loops = made[0][1]
         constants = [c for _, found in read for c in found]
@@ -248,7 +249,7 @@ class _Maker:
         return skeleton, _Sample(sizes, functions, tuple(constants), loops.panels)
 
     def _tile(self, program: Program, small: tuple[str, ...]) -> Candidate | None:
-        found = match(program)
+        found = match(program) if self.map is not None else None
         if self.map is None or not found or not isinstance(found.subject, Conv2d):
             return None
         return tile_of(found.subject, self.map, small)

@@ -50,7 +50,7 @@ class Machine:
     browser: str
     home: Path
     authority: Path
-    """The certificate that it trusts besides those of its system, which it has none of."""
+    """File of the only certificate that it trusts."""
 
     def nnjit(self, *words: object) -> subprocess.CompletedProcess[str]:
         """Run the program there to its end."""

@@ -6,9 +6,9 @@ in another thread than its own crashes Qt.
 glibc keeps freed blocks between those that are in use, in an arena for each of a
 few threads: while a model was tuned the window grew by 25 MiB a minute in them, for
 some 20 minutes, with the same blocks in use. In two hours eight arenas of 64 MiB held
-310 MiB for 90 MiB in use; so there are two of them. And glibc takes blocks of up to 32 MiB
-from them once such a one was freed, between which small ones keep them from shrinking; so
-blocks from 1 MiB on are mapped for themselves, always.
+310 MiB for 90 MiB in use; so there are two of them. Once glibc has freed a mapped block it
+takes blocks of that size, up to 32 MiB, from an arena, where small ones above them keep it from
+shrinking; so blocks from 1 MiB on are always mapped by themselves.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ PERIOD_MS = 500
 GIVE_BACK_MS = 30_000
 ARENAS = 2
 MAPPED = 1 << 20
-"""Bytes from which a block is mapped for itself."""
+"""Bytes from which a block is mapped by itself."""
 _M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
 """Of glibc's malloc.h."""
 
 
 def few_arenas() -> bool:
-    """Whether threads share glibc's arenas from now on, for blocks that are not large; to be
-    called before they start."""
+    """Whether threads share glibc's arenas from now on, and large blocks are mapped; to be called
+    before they start."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
         return bool(mallopt(_M_ARENA_MAX, ARENAS) and mallopt(_M_MMAP_THRESHOLD, MAPPED))

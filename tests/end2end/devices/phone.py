@@ -86,8 +86,8 @@ def phone(network: Network, home: Path, authority: bytes) -> Iterator[Phone]:
     from_phone, writes = os.pipe()
     command = (
         f"exec 3<&{reads} 4>&{writes}; exec ip netns exec {network.name} chromium "
-        f"--headless=new "
-        f"--no-sandbox --no-first-run --disable-dev-shm-usage --disable-background-networking "
+        f"--headless=new --no-sandbox --no-first-run --disable-dev-shm-usage "
+        f"--disable-background-networking "
         f"--disable-component-update --no-pings --remote-debugging-pipe --window-size=390,844 "
         f"--user-data-dir={home / 'profile'} --user-agent='{AGENT}' about:blank"
     )
