@@ -26,6 +26,11 @@ from nnjit_studio.compiler.recognize.quantised import (
     without_vectors,
 )
 from nnjit_studio.compiler.recognize.subject import Subject, remembered
+from nnjit_studio.compiler.schedule.attention import (
+    guess_attention,
+    schedule_attention,
+    with_workspace,
+)
 from nnjit_studio.compiler.schedule.conv2d import guess_conv2d, schedule_conv2d
 from nnjit_studio.compiler.schedule.default import schedule_default
 from nnjit_studio.compiler.schedule.depthwise_bytes import (
@@ -148,8 +153,10 @@ TEMPLATES = (
         "attention",
         recognize_attention,
         registry.ATTENTION,
-        wgsl=Wgsl(attention.attention_document, attention.guess),
-        spellings=ATTENTIONS,
+        Wasm(schedule_attention, guess_attention),
+        Wgsl(attention.attention_document, attention.guess),
+        ATTENTIONS,
+        with_workspace,
     ),
 )
 """In this order a program is offered to their recognisers; the first that takes it has it."""

@@ -91,8 +91,7 @@ class _Importer:
     ) -> BuiltModel:
         given = GivenShapes(shapes=shapes, values=values)
         imports = Import(winograd=False, any_size=True)
-        built = import_with(self.path, to, self.on_phase, given, self.half_weights, imports)
-        return replace(built, gpu=None)
+        return import_with(self.path, to, self.on_phase, given, self.half_weights, imports)
 
 
 @dataclass(frozen=True)

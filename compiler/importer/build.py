@@ -10,9 +10,9 @@ from pathlib import Path
 from nnjit_studio.compiler.importer.buffers import Buffers, Weights
 from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.compiler.importer.names import Names, OnnxNames
-from nnjit_studio.compiler.importer.passes import CALL_PASSES, PLAN_PASSES, Import
+from nnjit_studio.compiler.importer.passes import CALL_PASSES, Import
 from nnjit_studio.compiler.ir.in_place import in_place
-from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.ir.tensor_ir import VIRTUAL, Program
 from nnjit_studio.compiler.recognize.subject import packed_weight
 from nnjit_studio.compiler.recognize.workload import workload_for
 from nnjit_studio.compiler.templates import subject_of
@@ -66,11 +66,7 @@ def build(
     built = replace(built, choices=tuple(imports.choices))
     if isinstance(weights, Path):
         store.finish_plan()
-    on_gpu = PLAN_PASSES.run(built, imports)
-    if on_gpu is built:
-        return built
-    graph = replace(on_gpu.graph, passes=tuple(imports.done))
-    return replace(built, gpu=replace(on_gpu, graph=graph))
+    return built
 
 
 class _Assembly:
@@ -134,7 +130,9 @@ class _Assembly:
         shared = in_place(program)
         place_of = {b.name: i for i, b in enumerate(program.buffers)}
         for buffer in program.buffers[len(args) :]:
-            if buffer.name in shared:
+            if buffer.role == VIRTUAL:
+                args.append(args[-1])  # nobody follows it
+            elif buffer.name in shared:
                 args.append(args[place_of[shared[buffer.name]]])
             else:
                 shape, dtype = buffer.shape, buffer.dtype

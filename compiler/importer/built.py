@@ -12,16 +12,12 @@ from nnjit_studio.model.plan_choice import PlanChoice
 
 @dataclass(frozen=True)
 class BuiltModel:
-    """The result of one import; ``programs`` by workload key.
-
-    ``gpu`` is the same model as a GPU runs it, where steps are fused that Wasm runs apart.
-    """
+    """The result of one import; ``programs`` by workload key."""
 
     graph: Graph
     workloads: tuple[Workload, ...]
     plan: Plan
     programs: Mapping[str, Program]
     packable: tuple[str, ...]
-    gpu: BuiltModel | None = None
     choices: tuple[PlanChoice, ...] = ()
     """What the import chose by rules, with the other ways that there are."""

@@ -159,9 +159,8 @@ class _Importing:
 
 
 def _sized(built: BuiltModel, weights_bytes: int) -> BuiltModel:
-    """A model, and its form for GPUs, over a weights file of this size."""
-    plan = replace(built.plan, weights_bytes=weights_bytes)
-    return replace(built, plan=plan, gpu=_sized(built.gpu, weights_bytes) if built.gpu else None)
+    """A model over a weights file of this size."""
+    return replace(built, plan=replace(built.plan, weights_bytes=weights_bytes))
 
 
 def _capacity(decoder: Any, request: GenerationRequest) -> int:

@@ -1,4 +1,4 @@
-"""The graph passes, by name and in order: on the ONNX model, on its calls, on the built plan."""
+"""The graph passes, by name and in order: on the ONNX model and on its calls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any, Generic, TypeVar
 
 import onnx
 
-from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.compiler.importer.onnx.channels_last import channels_last
 from nnjit_studio.compiler.importer.onnx.contrib import expand
 from nnjit_studio.compiler.importer.onnx.decompose import decompose
@@ -110,14 +109,6 @@ def _values(values: tuple[Value, ...]) -> str:
     )
 
 
-def steps_text(built: BuiltModel) -> str:
-    """``results = workload(tensors)`` of each node, in the order of the plan."""
-    return "".join(
-        f"{', '.join(node.outputs)} = {node.workload}({', '.join(node.inputs)})  # {node.name}\n"
-        for node in built.graph.nodes
-    )
-
-
 def _prepare(calls: ImportedCalls, imports: Import) -> ImportedCalls:
     return replace(calls, calls=tuple(replace(c, program=prepared(c.program)) for c in calls.calls))
 
@@ -156,6 +147,10 @@ def _all_same(some: Sequence[ProgramCall], others: Sequence[ProgramCall]) -> boo
 
 def _winograd(calls: ImportedCalls, imports: Import) -> ImportedCalls:
     return use_winograd(calls, imports.ways, imports.choices) if imports.winograd else calls
+
+
+def _fuse_attention(calls: ImportedCalls, imports: Import) -> ImportedCalls:
+    return calls if imports.any_size else fuse_attention(calls, imports.views)
 
 
 def _fold(model: onnx.ModelProto, imports: Import) -> onnx.ModelProto:
@@ -199,6 +194,11 @@ CALL_PASSES: Stage[ImportedCalls] = Stage(
             "elementwise operators behind a reshape are part of the kernel before",
             lambda calls, imports: fuse_pointwise(calls, imports.views),
         ),
+        _optional(
+            "fuse_attention",
+            "attention is one kernel that keeps the scores of a few queries in a small workspace",
+            _fuse_attention,
+        ),
         ("winograd", _winograd),
         ("keep_whole", lambda calls, imports: keep_whole(calls)),
         ("share_scales", lambda calls, imports: share_scales(calls)),
@@ -206,17 +206,7 @@ CALL_PASSES: Stage[ImportedCalls] = Stage(
         ("keep_halves", _keep_halves),
     ),
 )
-PLAN_PASSES: Stage[BuiltModel] = Stage(
-    "steps",
-    lambda built: len(built.plan.steps),
-    steps_text,
-    (("fuse_attention", lambda built, imports: fuse_attention(built)),),
-)
-"""Passes that give a GPU another form of the model than Wasm."""
-
-GRAPH_PASSES = tuple(
-    name for stage in (MODEL_PASSES, CALL_PASSES, PLAN_PASSES) for name, _ in stage.passes
-)
+GRAPH_PASSES = tuple(name for stage in (MODEL_PASSES, CALL_PASSES) for name, _ in stage.passes)
 
 
 def check_pass(name: str) -> None:

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from nnjit_studio.errors import CompileError
+
 BINARY_OPS = (
     "add", "sub", "mul", "div", "floordiv", "floormod", "truncdiv", "truncmod",
     "min", "max", "pow", "lt", "le", "gt", "ge", "eq", "ne", "and", "or",
@@ -188,9 +190,15 @@ class Stage:
         return {axis.var: axis.extent for axis in self.axes}
 
 
+VIRTUAL = "virtual"
+
+
 @dataclass(frozen=True)
 class Buffer:
-    """A kernel parameter: ``role`` is ``input``, ``output`` or ``workspace``.
+    """A kernel parameter: ``role`` is ``input``, ``output``, ``workspace`` or ``virtual``.
+
+    A virtual one stands in the description alone: the template of its program never has it in
+    memory as a whole, and the parameter points at nothing.
 
     ``shape`` is the logical shape (row-major); indices in the IR are flat.
     ``constant`` marks an input whose bytes are known weights; those in f16 are finite.
@@ -213,6 +221,19 @@ class Program:
 
     def buffer(self, name: str) -> Buffer:
         return next(b for b in self.buffers if b.name == name)
+
+    def check_stored(self) -> None:
+        """Refuse a program with virtual buffers, which only its template can do without.
+
+        Raises
+        ------
+        CompileError
+        """
+        if any(b.role == VIRTUAL for b in self.buffers):
+            raise CompileError(
+                f"The default schedule would need the scores of {self.name} in memory.",
+                "Choose a candidate that fits its template.",
+            )
 
 
 def stores_in(statements: Iterable[Statement]) -> Iterator[Store]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from nnjit_studio.compiler.ir.affine import children, walk
 from nnjit_studio.compiler.ir.tensor_ir import (
+    VIRTUAL,
     Binary,
     Buffer,
     Call,
@@ -79,9 +80,9 @@ def make_fixture(workload_key: str, program: Program, seed: int = SEED) -> Fixtu
     pack = (weight.k, weight.n) if weight else None
     args = tuple(
         FixtureArg(
-            b.role,
+            "workspace" if b.role == VIRTUAL else b.role,
             b.dtype,
-            math.prod(b.shape) * DTYPE_BYTES[b.dtype],
+            (1 if b.role == VIRTUAL else math.prod(b.shape)) * DTYPE_BYTES[b.dtype],
             inputs[b.name].tobytes() if b.role == "input" else None,
             pack if b.name == packed else None,
         )

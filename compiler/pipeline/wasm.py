@@ -72,6 +72,7 @@ def schedule_program(program: Program, candidate: Candidate | None, tier: str) -
         with contextlib.suppress(CompileError):
             if found and form and guess:
                 return form.schedule_in(tier)(program, found.subject, guess)
+        program.check_stored()
         made = (schedule(program) for schedule in WITHOUT_SETTINGS)
         return next(scheduled for scheduled in made if scheduled is not None)
     if found is None or form is None:

@@ -86,6 +86,7 @@ def from_template(
 
 def _prepare(state: _State) -> None:
     if state.document is None:
+        state.program.check_stored()
         state.prepared = prepare(state.program)
 
 

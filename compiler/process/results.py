@@ -13,17 +13,13 @@ from nnjit_studio.records import Kernel
 
 @dataclass(frozen=True)
 class ImportedModel:
-    """A model that was imported; ``weights`` is a file of the plan's layout.
-
-    ``gpu`` is the same model as a GPU runs it, where steps are fused that Wasm runs apart.
-    """
+    """A model that was imported; ``weights`` is a file of the plan's layout."""
 
     graph: Graph
     workloads: tuple[Workload, ...]
     plan: Plan
     packable: frozenset[str]
     weights: Path
-    gpu: ImportedModel | None = None
     choices: tuple[PlanChoice, ...] = ()
     """What the import chose by rules, with the other ways that there are."""
 

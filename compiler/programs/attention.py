@@ -20,10 +20,8 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Var,
 )
 from nnjit_studio.compiler.programs.parts import Spelling, f32
-from nnjit_studio.space.webgpu.attention import ATTENTION
-
-LOWEST = -3.4028234663852886e38
-"""Where a softmax begins to look for the largest value, as the importer writes it."""
+from nnjit_studio.compiler.recognize.attention import LOWEST
+from nnjit_studio.space.wasm.attention import ATTENTION
 
 
 def attention(

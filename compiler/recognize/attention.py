@@ -25,8 +25,10 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.recognize.matmul import recognize
 from nnjit_studio.compiler.recognize.softmax import COLUMN, QUOTIENT, Softmax, recognize_softmax
-from nnjit_studio.space.webgpu.attention import ATTENTION
+from nnjit_studio.space.wasm.attention import ATTENTION
 
+LOWEST = -3.4028234663852886e38
+"""Where a softmax begins to look for the largest value, as the importer writes it."""
 DEPTHS = 128
 """Widest head that kernels keep in registers."""
 DEPTH_STEP = 16

@@ -97,6 +97,22 @@ def guessed_panel(c: Contraction) -> int:
 def over_tiles(program: Program, plan: Plan, candidate: Candidate) -> Scheduled:
     """The loops around the tiles, in the candidate's order and blocks."""
     c = plan.c
+    outer, body = in_blocks(plan, candidate)
+    extent = outer.blocks
+    body = [Let(outer.block, _modulo(Var("$p"), outer.blocks, bool(c.batch)), body)]
+    for axis in reversed(c.batch):
+        position = Var("$p") // extent if extent > 1 else Var("$p")
+        extent *= axis.extent
+        body = [Let(axis.var, _modulo(position, axis.extent, axis is not c.batch[0]), body)]
+    body = [For("$p", Var(BEGIN), Var(END), 1, body)]
+    names = [b.name for b in program.buffers]
+    chosen = ((names.index(c.b.buffer), plan.columns),) if plan.pack else ()
+    return Scheduled(body, extent, chosen)
+
+
+def in_blocks(plan: Plan, candidate: Candidate) -> tuple[_Side, list[Statement]]:
+    """The outer side, and the loops over the tiles of one of its blocks."""
+    c = plan.c
     panels, tiles = -(-c.n // plan.columns), -(-c.m // plan.rows)
     panels_in_block = min(panels, max(1, -(-candidate.x1 // plan.columns)))
     tiles_in_block = min(tiles, max(1, -(-candidate.y1 // plan.rows)))
@@ -109,16 +125,7 @@ def over_tiles(program: Program, plan: Plan, candidate: Candidate) -> Scheduled:
     body = [For(inner.block, int32(0), int32(inner.blocks), 1, body)]
     if plan.blocked:
         body = [For(K_BLOCK, int32(0), int32(-(-c.k // plan.depth)), 1, body)]
-    extent = outer.blocks
-    body = [Let(outer.block, _modulo(Var("$p"), outer.blocks, bool(c.batch)), body)]
-    for axis in reversed(c.batch):
-        position = Var("$p") // extent if extent > 1 else Var("$p")
-        extent *= axis.extent
-        body = [Let(axis.var, _modulo(position, axis.extent, axis is not c.batch[0]), body)]
-    body = [For("$p", Var(BEGIN), Var(END), 1, body)]
-    names = [b.name for b in program.buffers]
-    chosen = ((names.index(c.b.buffer), plan.columns),) if plan.pack else ()
-    return Scheduled(body, extent, chosen)
+    return outer, body
 
 
 def _modulo(value: Expr, extent: int, wraps: bool) -> Expr:

@@ -50,6 +50,17 @@ def schedule_dot(program: Program, c: Contraction, candidate: Candidate) -> Sche
     Raises
     ------
     CompileError
+        As :func:`plan_of_dot`.
+    """
+    return over_tiles(program, plan_of_dot(program, c, candidate), candidate)
+
+
+def plan_of_dot(program: Program, c: Contraction, candidate: Candidate) -> Plan:
+    """Sizes of a candidate.
+
+    Raises
+    ------
+    CompileError
         When the candidate does not fit this contraction or is too large, or no
         output can hold a sum that its epilogue cannot finish in registers.
     """
@@ -62,9 +73,7 @@ def schedule_dot(program: Program, c: Contraction, candidate: Candidate) -> Sche
             "Choose r1 >= K.",
         )
     check_tile(candidate, unroll * (rows * columns + rows + columns))
-    epilogue = plan_epilogue(program, c)
-    plan = Plan(c, epilogue, columns, rows, unroll, c.k, False, _tile)
-    return over_tiles(program, plan, candidate)
+    return Plan(c, plan_epilogue(program, c), columns, rows, unroll, c.k, False, _tile)
 
 
 def guess_dot(c: Contraction) -> Candidate:

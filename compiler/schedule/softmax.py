@@ -33,10 +33,15 @@ def schedule_softmax(program: Program) -> Scheduled | None:
     softmax = recognize_softmax(program)
     if softmax is None:
         return None
-    body = [*_largest(softmax), *_raise(softmax), *_divide(softmax)]
+    body = [*raised_row(softmax), *_divide(softmax)]
     for axis, value in reversed(unflatten(softmax.rows, Var("$p"))):
         body = [Let(axis.var, value, body)]
     return Scheduled([For("$p", Var(BEGIN), Var(END), 1, body)], softmax.n_rows)
+
+
+def raised_row(softmax: Softmax) -> list[Statement]:
+    """A row's powers to their buffer, their sum in ``total``."""
+    return [*_largest(softmax), *_raise(softmax)]
 
 
 def _largest(softmax: Softmax) -> list[Statement]:

@@ -208,7 +208,7 @@ def graph_passes(
             return
         with tempfile.TemporaryDirectory() as folder:
             model = process.import_model(path, Path(folder) / "weights.bin", note, importing)
-    passes = (model.gpu or model).graph.passes
+    passes = model.graph.passes
     document = {"ok": True, "model": path.name, "passes": [asdict(p) for p in passes]}
     rows = [(p.name, p.before, "->", p.after, p.unit) for p in passes]
     answer(as_json, document, text_table(("",) * 5, rows, left=(0, 4)))

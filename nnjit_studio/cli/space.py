@@ -48,7 +48,7 @@ def space(
 ) -> None:
     candidate = None if settings is None else parse_candidate(settings)
     device = assumed_device(backend, on)
-    found = _workloads(subject, importing, device.gpu is not None)
+    found = _workloads(subject, importing)
     rows = [_space_row(w, packable, device, candidate) for w, packable in found]
     if as_json:
         print_json({"ok": True, "device": _facts(device), "workloads": rows})
@@ -78,7 +78,7 @@ def print_candidates(entries: list[dict[str, Any]]) -> None:
         )
 
 
-def _workloads(subject: str, importing: ImportOptions, on_gpu: bool) -> list[tuple[Workload, bool]]:
+def _workloads(subject: str, importing: ImportOptions) -> list[tuple[Workload, bool]]:
     with closing(CompileProcess()) as process:
         if looks_like_spec(subject):
             found = [process.define(subject)]
@@ -86,7 +86,6 @@ def _workloads(subject: str, importing: ImportOptions, on_gpu: bool) -> list[tup
             with tempfile.TemporaryDirectory() as folder:
                 weights = Path(folder) / "weights.bin"
                 model = process.import_model(Path(subject), weights, note, importing)
-            model = (model.gpu if on_gpu else None) or model
             found = [(w, w.key in model.packable) for w in model.workloads]
     found = [(w, packable) for w, packable in found if w.tunable]
     if not found:

@@ -105,8 +105,8 @@ class PlanPort:
 class Plan:
     """Everything the engine needs to run a model, but kernels and weights.
 
-    ``gpu_steps`` is in bundles alone: what a GPU runs in place of ``steps``, over the same
-    buffers; empty where it runs these.
+    ``gpu_steps`` is in bundles of older versions alone: what a GPU runs in place of ``steps``,
+    over the same buffers; empty where it runs these.
     """
 
     name: str

@@ -18,8 +18,7 @@ from nnjit_studio.records.gpu_profile import GpuProfile
 from nnjit_studio.records.quantised import DEPTHWISE_INT8, MATMUL_4BIT, MATMUL_INT8
 from nnjit_studio.space.features import Features
 from nnjit_studio.space.rules import Space
-from nnjit_studio.space.wasm import conv2d, depthwise_bytes, dot, matmul
-from nnjit_studio.space.webgpu import attention
+from nnjit_studio.space.wasm import attention, conv2d, depthwise_bytes, dot, matmul
 from nnjit_studio.space.webgpu import spaces as webgpu
 
 
@@ -70,7 +69,15 @@ DEPTHWISE_BYTES = SpaceRow(
     family=lambda workload: "depthwise",
     blocks_k=False,
 )
-ATTENTION = SpaceRow((attention.ATTENTION,), webgpu=webgpu.attention_space)
+ATTENTION = SpaceRow(
+    (attention.ATTENTION,),
+    attention.attention_space,
+    webgpu.attention_space,
+    attention.attention_naive_size,
+    attention.attention_features,
+    family=lambda workload: "matmul",
+    blocks_k=False,
+)
 
 ROWS = (MATMUL, DOT, INT8, FOUR_BIT, CONV2D, DEPTHWISE_BYTES, ATTENTION)
 _BY_KIND = {kind: row for row in ROWS for kind in row.kinds}

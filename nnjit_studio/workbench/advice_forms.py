@@ -37,7 +37,7 @@ class Made:
 
 def untouched(model: ModelOnPage, folder: Path) -> Made:
     """The open model as it is."""
-    opened, page = model.current.on(WASM), model.page
+    opened, page = model.current, model.page
     parts = BundleParts(opened.plan, opened.weights, model.kernels(TIERS, WASM), engine_files())
     source = _unpacked(parts, folder, BASE)
     plan = opened.plan
@@ -108,11 +108,10 @@ def _importing(model: ModelOnPage, apply: Apply, feeds: Feeds) -> ImportOptions:
 def _on_gpu(model: ModelOnPage, row: Row, folder: Path) -> Made:
     """The open model with kernels for WebGPU."""
     page, backend = model.page, Backend("webgpu", "navigator")
-    opened, plan = model.current.on(WASM), model.current.on(backend).plan
+    opened, plan = model.current, model.current.plan
     kernels = model.kernels(tiers_of_backend(backend), backend)
-    whole = replace(opened.plan, gpu_steps=plan.steps if plan.steps != opened.plan.steps else ())
     both = [*model.kernels(TIERS, WASM), *kernels]
-    parts = BundleParts(whole, opened.weights, both, engine_files(gpu=True))
+    parts = BundleParts(plan, opened.weights, both, engine_files(gpu=True))
     source = _unpacked(parts, folder, row.name)
     feeds = as_fed(model.feeds, plan.input_specs)
     form = Form(row.name, source, feeds, plan.output_specs, page.threads, "webgpu")

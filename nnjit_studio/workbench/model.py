@@ -156,7 +156,6 @@ class ModelOnPage:
         on_phase("waiting for the page")
         self.page.connect()
         if self.opened is not None:
-            self.opened = self.opened.on(backend)
             self.page.hand_to(self)
             self._send(self.opened, on_phase)
 
@@ -188,7 +187,7 @@ class ModelOnPage:
         ``backend`` is the page's own when None; of another one the database alone tells.
         """
         backend = backend or self.page.backend
-        model, database = self.current.on(backend), self.page.database
+        model, database = self.current, self.page.database
         if model.shares_weights:
             device = self.page.connect()
             if self.page.backend.is_gpu and not backend.is_gpu:  # Wasm kernels for a bundle
@@ -215,7 +214,7 @@ class ModelOnPage:
         """
         chosen = self.choose_known(backend)
         kernels: list[Kernel] = []
-        for workload in self.current.on(backend or self.page.backend).workloads:
+        for workload in self.current.workloads:
             result = self.page.compiler.compile(workload, chosen[workload.key], tiers)
             if result.error:
                 raise CompileError(f"{workload.name} does not compile: {result.error}")

@@ -25,7 +25,6 @@ from nnjit_studio.model import (
     Workload,
 )
 from nnjit_studio.model.memory import check_fits, forecast
-from nnjit_studio.records.backend import Backend
 from nnjit_studio.workbench.page import EnginePage
 from nnjit_studio.workbench.phases import DONE, OnPhase, Phases, quiet
 from nnjit_studio.workbench.stored_plan import stored_ways
@@ -56,21 +55,14 @@ class OpenModel:
     """How a text is made of a decoder's programs; None for a static model."""
     importing: ImportOptions | None = None
     """How it was imported; None where that was in another way than :func:`import_model`'s."""
-    on_gpu: bool = False
-    """Whether this is the model as a GPU runs it, which fuses steps that Wasm runs apart."""
 
     @classmethod
     def static(cls, path: Path, imported: ImportedModel, **facts: Any) -> OpenModel:
         """A model of one program."""
         return cls(path, {MAIN: imported}, **facts)
 
-    def on(self, backend: Backend) -> OpenModel:
-        """The model as this backend runs it: the same weights, buffers, inputs and outputs."""
-        return self if backend.is_gpu == self.on_gpu else replace(self, on_gpu=backend.is_gpu)
-
     def program(self, name: str = MAIN) -> ImportedModel:
-        found = self.programs[name]
-        return (found.gpu or found) if self.on_gpu else found
+        return self.programs[name]
 
     @property
     def graph(self) -> Graph:
@@ -132,7 +124,7 @@ def import_model(
         _check_fits(opened)
     phases(DONE)
     on_phase(DONE)
-    return opened.on(page.backend)
+    return opened
 
 
 def import_sizes(
@@ -162,7 +154,7 @@ def import_sizes(
             path, weights, inputs, page.importing.half_weights, on_phase
         )
         programs = {size_name(i): model for i, model in enumerate(models)}
-        opened = OpenModel(path, programs).on(page.backend)
+        opened = OpenModel(path, programs)
         _check_fits(opened)
     return opened, notes
 
@@ -187,7 +179,7 @@ def import_decoder(
         request = replace(request, half_weights=page.importing.half_weights)
         facts, programs = page.process.import_generation(path, weights, request, on_phase)
         named = dict(zip((MAIN, PREFILL, EXTEND), programs, strict=False))
-        opened = OpenModel(path, named, generation=facts).on(page.backend)
+        opened = OpenModel(path, named, generation=facts)
         _check_fits(opened)
     return opened
 

@@ -40,7 +40,7 @@ class PlanForms:
 
     def __init__(self, model: ModelOnPage) -> None:
         opened = model.current
-        if opened.importing is None or len(opened.programs) > 1 or opened.on_gpu:
+        if opened.importing is None or len(opened.programs) > 1 or model.page.backend.is_gpu:
             raise UserError(
                 "The plan of this model cannot be tuned.",
                 "That takes an ONNX model of one size, on Wasm.",

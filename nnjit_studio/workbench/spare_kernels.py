@@ -39,7 +39,7 @@ def spare_kernels(model: ModelOnPage, count: int, share: str = "") -> Candidates
     chosen = model.choose_known(WASM)
     kernels: list[Kernel] = []
     trials = []
-    for workload in opened.on(WASM).workloads:
+    for workload in opened.workloads:
         if not workload.tunable:
             continue
         mine = page.compiler.compile(workload, chosen[workload.key], TIERS)

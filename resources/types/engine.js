@@ -20,7 +20,7 @@
  * @property {PlanPort[]} outputs
  * @property {PlanBuffer[]} buffers
  * @property {PlanStep[]} steps
- * @property {PlanStep[]} [gpu_steps] in a bundle: what a GPU runs in place of `steps`
+ * @property {PlanStep[]} [gpu_steps] in a bundle of an older version: what a GPU runs in place of `steps`
  * @property {number} weights_bytes
  * @property {number} arena_bytes
  * @property {number} [state_bytes] memory that keeps its contents from run to run

@@ -44,7 +44,7 @@ from nnjit_studio.compiler.pipeline.wasm import compile_program
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.recognize.workload import workload_for
 from nnjit_studio.compiler.spelling import program_for
-from nnjit_studio.compiler.templates import subject_of
+from nnjit_studio.compiler.templates import prepared, subject_of
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records import TIERS, DeviceProfile
 from nnjit_studio.records.candidate import Candidate
@@ -291,7 +291,7 @@ def compare(got: np.ndarray, expected: np.ndarray, error: np.ndarray) -> str:
 
 
 def contractions(rng: np.random.Generator) -> tuple[Program, list[Candidate | None]]:
-    """A random matmul of any kind, or a convolution, with some of its candidates."""
+    """A random matmul of any kind, attention or a convolution, with some of its candidates."""
 
     def dim(high: int) -> int:
         return int(rng.integers(1, high))
@@ -304,9 +304,11 @@ def contractions(rng: np.random.Generator) -> tuple[Program, list[Candidate | No
         spec = f"batch_matmul:{dim(5)}x{dim(24)}x{dim(30)}x{dim(40)}:f32"
     elif form < 0.7:
         spec = f"batch_matmul_dot:{dim(5)}x{dim(24)}x{dim(70)}x{dim(40)}:f32{tail}"
+    elif form < 0.8:
+        spec = f"attention:{dim(5)}x{dim(30)}x{dim(40)}x{16 * dim(4)}:f32"
     else:
         spec = convolution(rng)
-    program = program_for(spec)
+    program = prepared(program_for(spec))
     subject = subject_of(program)
     device = DeviceProfile("fuzz", "fuzz", vector_registers=int(rng.choice([16, 32])))
     packable = isinstance(subject, Contraction) and subject.packable

@@ -21,7 +21,6 @@ from test_fold_views import attention
 
 from nnjit_studio.compiler.importer import BuiltModel, import_model
 from nnjit_studio.compiler.importer.generation import import_generation
-from nnjit_studio.compiler.importer.program.fuse_attention import fuse_attention
 from nnjit_studio.errors import CompileError, ModelError, UnsupportedOpError
 from nnjit_studio.model import GenerationRequest
 from nnjit_studio.records import GPU_TIERS, TIERS
@@ -133,10 +132,6 @@ def _of_model(name: str, built: BuiltModel) -> Recorded:
     for tier in (*TIERS, *GPU_TIERS):
         yield f"{name} | {tier}", _digests(built, (tier,))
     yield f"{name} | plan", as_json(built.plan.to_json())
-    fused = fuse_attention(built)
-    if fused is not built:
-        yield f"{name} | attention in one step", _digests(fused, GPU_TIERS)
-        yield f"{name} | plan with attention in one step", as_json(fused.plan.to_json())
 
 
 def _digests(built: BuiltModel, tiers: tuple[str, ...]) -> bytes:

@@ -30,9 +30,8 @@ from nnjit_studio.compiler.recognize.winograd import (
 )
 from nnjit_studio.compiler.recognize.workload import workload_for
 from nnjit_studio.compiler.spelling import program_for
-from nnjit_studio.compiler.templates import subject_of
+from nnjit_studio.compiler.templates import prepared, subject_of
 from nnjit_studio.compiler.tvm_adapter.scans import cumsum, top_k
-from nnjit_studio.errors import UserError
 from nnjit_studio.records import GPU_TIERS, TIERS, DeviceProfile
 from nnjit_studio.records.gpu_candidate import AnyCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
@@ -71,10 +70,7 @@ def candidates(program: Program, tiers: tuple[str, ...]) -> list[AnyCandidate]:
     if not workload.tunable:
         return []
     device = _GPU_DEVICE if tiers == GPU_TIERS else _WASM_DEVICE
-    try:
-        entries = build_lite_space(workload, device, packed_weight(subject) is not None).entries
-    except UserError:  # attention has a template on a GPU alone
-        return []
+    entries = build_lite_space(workload, device, packed_weight(subject) is not None).entries
     places = sorted({0, len(entries) // 2, len(entries) - 1})
     return [entries[place].candidate for place in places]
 
@@ -184,13 +180,14 @@ def winograd() -> dict[str, Program]:
 
 
 def attentions() -> dict[str, Program]:
-    return {
+    found = {
         "attention 2x13x21x32 joined": attention(2, 13, 21, 32, mask="all", joined=True),
         "attention 3x37x50x64 guarded": attention(3, 37, 50, 64, mask="keys", guarded=True),
         "attention 2x20x20x80 transposed": attention(2, 20, 20, 80, transposed=True),
         "attention 3x1x75x64": attention(3, 1, 75, 64, mask="keys"),
         "attention 2x1x40x32 transposed": attention(2, 1, 40, 32, transposed=True),
     }
+    return {name: prepared(program) for name, program in found.items()}
 
 
 def softmaxes() -> dict[str, Program]:

@@ -40,7 +40,7 @@ def bench(tmp_path: Path, answers: Page, monkeypatch: pytest.MonkeyPatch) -> Ite
     weights.write_bytes(b"12345678")
     with fake_page(bench.page.hub, answers):
         program = ImportedModel(Graph("m", (), (), (), {}), (), PLAN, frozenset(), weights)
-        opened = OpenModel.static(tmp_path, program).on(NAVIGATOR)
+        opened = OpenModel.static(tmp_path, program)
         bench.model.load(opened)
         bench.model.adopt(opened, FEEDS)
         yield bench

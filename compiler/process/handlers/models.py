@@ -88,13 +88,7 @@ def text_after_pass(state: State, request: GraphTextRequest) -> str:
 
 
 def described(built: BuiltModel, weights: Path) -> tuple[ImportedModel, Mapping[str, Program]]:
-    """A model as Wasm runs it, with its form of a GPU where that differs; all programs."""
-
-    def plain(form: BuiltModel, gpu: ImportedModel | None = None) -> ImportedModel:
-        packable = frozenset(form.packable)
-        facts = form.graph, form.workloads, form.plan, packable, weights
-        return ImportedModel(*facts, gpu, form.choices)
-
-    if built.gpu is None:
-        return plain(built), built.programs
-    return plain(built, plain(built.gpu)), {**built.programs, **built.gpu.programs}
+    """A model without its programs, and they."""
+    packable = frozenset(built.packable)
+    facts = built.graph, built.workloads, built.plan, packable, weights
+    return ImportedModel(*facts, built.choices), built.programs

@@ -16,6 +16,7 @@ from nnjit_studio.errors import UserError
 from nnjit_studio.model import Workload
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
+from nnjit_studio.space.wasm.attention import ATTENTION
 from nnjit_studio.space.webgpu.cost import (
     BUSY_ELEMENTS,
     BUSY_SUMS,
@@ -34,7 +35,6 @@ from nnjit_studio.space.webgpu.problem import (
     shared_memory,
 )
 
-ATTENTION = "attention"
 QUAD = 4
 """Elements of a vector along the head, and neighbouring keys of a thread."""
 MOST_AHEAD = 8

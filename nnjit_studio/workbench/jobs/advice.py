@@ -17,7 +17,6 @@ from nnjit_studio.advice.rows import Facts, rows_of
 from nnjit_studio.advice.together import together
 from nnjit_studio.errors import BugError, NnjitError, PageError, UserError
 from nnjit_studio.model.recipe import CONSTANTS, HALVED, OUTPUTS, Recipe
-from nnjit_studio.records.backend import WASM
 from nnjit_studio.support.files import replacing
 from nnjit_studio.verdict.measure import Visits
 from nnjit_studio.workbench.advice_forms import BASE, Made, derived, form_of, untouched
@@ -133,7 +132,7 @@ def apply_row(model: ModelOnPage, row: Row, out: Path | None, force: bool = Fals
 
 
 def _facts(model: ModelOnPage, options: AdviceOptions) -> Facts:
-    opened, page = model.current.on(WASM), model.page
+    opened, page = model.current, model.page
     assert opened.importing is not None
     return Facts(
         page.process.survey(opened.path),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from nnjit_studio.analysis.backends import BackendComparison, Side, StepPair, ratio
@@ -73,17 +73,19 @@ def compare_backends(
         try:
             before = _side(model, WASM, runs, phase)
             webgpu = _side(model, gpu, runs, phase)
-            on_gpu = _calls(model.current.plan)
             after = _side(model, WASM, runs, phase)
-            on_wasm = _calls(model.current.plan)
         finally:
             use_backend(model, mine)
+    calls = [step for step in opened.plan.steps if step.op == "call"]
     wasm = min(before, after, key=lambda side: side.whole.median_ms)
     return BackendComparison(
         opened.graph.name,
         wasm,
         webgpu,
-        tuple(_pairs(on_wasm, wasm.steps_ms, on_gpu, webgpu.steps_ms)),
+        tuple(
+            StepPair(step.node, step.workload, *both)
+            for step, *both in zip(calls, wasm.steps_ms, webgpu.steps_ms, strict=True)
+        ),
         ratio(after.whole.median_ms, before.whole.median_ms),
     )
 
@@ -99,29 +101,6 @@ def transfer_plans(plan: Plan) -> Mapping[str, Plan]:
         UPLOAD: replace(plan, name=UPLOAD, outputs=(), steps=only),
         READBACK: replace(plan, name=READBACK, inputs=plan.outputs, steps=only),
     }
-
-
-def _calls(plan: Plan) -> list[PlanStep]:
-    return [step for step in plan.steps if step.op == "call"]
-
-
-def _pairs(
-    on_wasm: Sequence[PlanStep],
-    wasm_ms: Sequence[float],
-    on_gpu: Sequence[PlanStep],
-    gpu_ms: Sequence[float],
-) -> Iterator[StepPair]:
-    """The GPU's steps; what only Wasm has is part of the next step that is another one there."""
-    there = list(zip(on_gpu, gpu_ms, strict=True))
-    fused_ms = 0.0
-    for call, ms in zip(on_wasm, wasm_ms, strict=True):
-        if not there or call.node != there[0][0].node:
-            fused_ms += ms
-            continue
-        other, other_ms = there.pop(0)
-        if other.workload != call.workload:
-            ms, fused_ms = ms + fused_ms, 0.0
-        yield StepPair(call.node, other.workload, ms, other_ms)
 
 
 def _side(model: ModelOnPage, backend: Backend, runs: int, on_phase: OnPhase) -> Side:

@@ -94,7 +94,7 @@ def export(
     BundleError
         When it cannot be written.
     """
-    opened, target = model.current.on(WASM), model.page.target
+    opened, target = model.current, model.page.target
     if is_lab(target):
         raise UserError(
             f"Results of the target {target} do not enter a bundle.",
@@ -104,9 +104,7 @@ def export(
     kernels = model.kernels(TIERS, WASM)
     on_gpu = _gpu_kernels(model, webgpu) if static else []
     spare = _candidates(model, tuning) if tuning else Candidates()
-    plan, other = opened.plan, opened.on(Backend("webgpu")).plan
-    if on_gpu and other.steps != plan.steps:
-        plan = replace(plan, gpu_steps=other.steps)
+    plan = opened.plan
     if opened.generation and tokenizer_beside(opened.path):
         kinds = {opened.generation.ids: TEXT, **(kinds or {})}
     page = page_parts(opened.path, plan.input_specs, plan.output_specs, kinds)
@@ -189,7 +187,7 @@ def _candidates(model: ModelOnPage, tuning: Tuning) -> Candidates:
         )
     found = spare_kernels(model, tuning.candidates, tuning.share)
     if tuning.served:
-        opened, compile_ = model.current.on(WASM), model.page.compiler.compile
+        opened, compile_ = model.current, model.page.compiler.compile
         lots = {
             w.key: lots_of(w, w.key in opened.packable, compile_)
             for w in opened.workloads
@@ -212,7 +210,7 @@ def write_programs(model: ModelOnPage, folder: Path) -> int:
     UserError
         When the folder cannot be written.
     """
-    opened, process = model.current.on(WASM), model.page.process
+    opened, process = model.current, model.page.process
     written = [
         Written(w.key, w.key in opened.packable, process.program(w))
         for w in opened.workloads

@@ -71,7 +71,7 @@ def verdict(
         if tuned:
             entries.append(_shipped(model, TUNED, model.kernels(TIERS, WASM), folder))
         write_inputs(folder, model.feeds)
-        plan = opened.on(WASM).plan
+        plan = opened.plan
         case = Case(folder, plan.input_specs, plan.output_specs, page.threads, entries)
         node_modules = peer.node_modules if peer else None
         yield from measure(case, begun, node_modules, visits, effort, lambda: page.cancelled)
@@ -80,7 +80,7 @@ def verdict(
 def _first_guesses(model: ModelOnPage) -> list[Kernel]:
     """Kernels as they are before anything was tuned."""
     kernels: list[Kernel] = []
-    for workload in model.current.on(WASM).workloads:
+    for workload in model.current.workloads:
         result = model.page.compiler.compile(workload, None, TIERS)
         if result.error:
             raise CompileError(f"{workload.name} does not compile: {result.error}")
@@ -90,7 +90,7 @@ def _first_guesses(model: ModelOnPage) -> list[Kernel]:
 
 def _shipped(model: ModelOnPage, name: str, kernels: Sequence[Kernel], folder: Path) -> Entry:
     """The model with these kernels as a bundle, unpacked."""
-    opened = model.current.on(WASM)
+    opened = model.current
     parts = BundleParts(opened.plan, opened.weights, kernels, engine_files())
     archive = write_bundle(folder / f"{name}.zip", parts, opened.graph.name, {})
     with zipfile.ZipFile(archive) as bundle:

@@ -13,7 +13,7 @@ from test_importer import check_against_onnxruntime
 
 from nnjit_studio.compiler.oracle.reference import evaluate_with_bound
 from nnjit_studio.compiler.pipeline.wasm import compile_program
-from nnjit_studio.compiler.recognize.matmul import recognize
+from nnjit_studio.compiler.recognize.attention import recognize_attention
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.candidate import Candidate
@@ -29,10 +29,10 @@ def test_heads_of_sixteen_columns_stand_apart(tmp_path: Path) -> None:
     assert product.kind == "batch_matmul" and product.key in built.packable
     (weight,) = (b for b in built.plan.buffers if b.pack == (48, 144))
     assert weight.region == "weight"
-    scores = next(w for w in built.workloads if w.kind == "batch_matmul_dot")
-    found = recognize(built.programs[scores.key])
+    joined = next(w for w in built.workloads if w.kind == "attention")
+    found = recognize_attention(built.programs[joined.key])
     assert found is not None
-    assert (found.a.row, found.b.column) == (SIZE, SIZE)
+    assert (found.scores.a.row, found.scores.b.column) == (SIZE, SIZE)
     tensor = built.graph.tensors["q0|k0|v0"]
     assert tensor.shape == (3 * HEADS, SEQUENCE, SIZE)
 

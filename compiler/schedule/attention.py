@@ -1,0 +1,243 @@
+"""The template of attention in one kernel: a few queries at a time, all keys.
+
+A block of rows of scores, their softmax and its product with V follow each other while the
+scores stand in a small workspace: nowhere is there a matrix of all queries and keys. The division
+by a row's sum is part of the last product's epilogue. Each parallel step has a workspace of its
+own, and some of a head's blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from nnjit_studio.compiler.ir.affine import LANES
+from nnjit_studio.compiler.ir.loops import BEGIN, END, For, Let, Put, Scheduled, Statement
+from nnjit_studio.compiler.ir.rewrite import int32, plus, substitute, times
+from nnjit_studio.compiler.ir.tensor_ir import (
+    VIRTUAL,
+    Axis,
+    Binary,
+    Buffer,
+    Const,
+    Expr,
+    Load,
+    Program,
+    Select,
+    Store,
+    Var,
+)
+from nnjit_studio.compiler.recognize.attention import LOWEST, Attention, recognize_attention
+from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR, Contraction, Operand
+from nnjit_studio.compiler.recognize.softmax import COLUMN, Softmax
+from nnjit_studio.compiler.schedule.matmul import Plan, guess_matmul, in_blocks, plan_of
+from nnjit_studio.compiler.schedule.matmul_dot import plan_of_dot
+from nnjit_studio.compiler.schedule.softmax import raised_row
+from nnjit_studio.errors import CompileError
+from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.space.wasm.attention import MOST_ROWS, first_guess
+
+PARTS = 24
+"""Parallel steps of a kernel, about: enough for any number of threads."""
+_DOT_ROWS, _DOT_COLUMNS, _MOST_DOT_STEPS = 2, 4, 16
+"""The tile of scores whose keys lie along the head: all of a head of 64 in one step."""
+_PART, _BLOCK, _FIRST, _ROW = "$p", "$block", "$first", "$row"
+
+
+def guess_attention(a: Attention) -> Candidate | None:
+    """Blocks whose scores stay in a cache; None of one query, which nobody joins for Wasm."""
+    return first_guess(a.queries, a.keys, a.depth)
+
+
+def with_workspace(program: Program) -> Program:
+    """The program with room for the scores of one block in each parallel step.
+
+    What it had for those of all queries is virtual from then on.
+    """
+    a = recognize_attention(program)
+    if a is None or any(b.role == VIRTUAL for b in program.buffers):
+        return program
+    inner = [b.name for b in program.buffers if b.role == "workspace"]
+    buffers = (replace(b, role=VIRTUAL) if b.name in inner else b for b in program.buffers)
+    scores = Buffer(f"ws{len(inner)}", "f32", (_Room(a).elements,), "workspace")
+    return replace(program, buffers=(*buffers, scores))
+
+
+@dataclass(frozen=True)
+class _Room:
+    """The workspace: for each parallel step ``MOST_ROWS`` rows of scores, then a scale of each."""
+
+    a: Attention
+
+    @property
+    def parts(self) -> int:
+        """Parallel steps of a head."""
+        return min(max(1, PARTS // self.a.batch), -(-self.a.queries // MOST_ROWS))
+
+    @property
+    def steps(self) -> int:
+        """Parallel steps of the kernel."""
+        return self.a.batch * self.parts
+
+    @property
+    def row(self) -> int:
+        """Elements from row to row."""
+        return -(-self.a.keys // LANES) * LANES
+
+    @property
+    def step(self) -> int:
+        """Elements from one parallel step to the next."""
+        return MOST_ROWS * (self.row + 1)
+
+    @property
+    def elements(self) -> int:
+        return self.steps * self.step
+
+    def score(self, row: Expr, key: Expr) -> Expr:
+        return times(Var(_PART), self.step) + times(row, self.row) + key
+
+    def scale(self, row: Expr) -> Expr:
+        return times(Var(_PART), self.step) + row + MOST_ROWS * self.row
+
+
+@dataclass(frozen=True)
+class _Block:
+    """``rows`` queries of the attention in a program, from the variable ``_FIRST`` on."""
+
+    program: Program
+    a: Attention
+    rows: int
+
+    @property
+    def room(self) -> _Room:
+        return _Room(self.a)
+
+    @property
+    def space(self) -> str:
+        """The workspace's name.
+
+        Raises
+        ------
+        CompileError
+            When the program has none.
+        """
+        if not any(b.role == VIRTUAL for b in self.program.buffers):
+            raise CompileError(
+                "The attention has no workspace for its scores.",
+                "Import the model again, or use the default schedule.",
+            )
+        return self.program.buffers[-1].name
+
+    def scores(self) -> list[Statement]:
+        """Rows of scores to the workspace."""
+        c = self._rows_of(self.a.scores, self.a.scores.a)
+        place = self.room.score(Var(c.m_var), Var(c.n_var))
+        value = substitute(self.a.score, self._shifted(c))
+        c = replace(c, epilogue=(Store(self.space, place, value),))
+        if c.along_k:
+            rows, steps = min(self.rows, _DOT_ROWS), min(_MOST_DOT_STEPS, c.k // LANES)
+            tile = Candidate(_DOT_COLUMNS, rows, steps, _DOT_COLUMNS, rows, c.k, "nm", False)
+            return _loops(plan_of_dot(self.program, c, tile), tile)
+        tile = replace(guess_matmul(c), pack=False)
+        return _loops(plan_of(self.program, c, tile), tile)
+
+    def weights(self) -> list[Statement]:
+        """Exponentials in place of the scores, and what each row is to be multiplied by."""
+        place = self.room.score(Var(_ROW), Var(COLUMN))
+        raised = Store(self.space, place, Const(0.0, "f32"))
+        lowest = Const(LOWEST, "f32")
+        row = Softmax((), self.a.keys, Load(self.space, place), lowest, raised, raised)
+        scale: Expr = Const(1.0, "f32") / Var("total")
+        if self.a.guarded:
+            zero = Const(0.0, "f32")
+            scale = Select(Binary("lt", zero, Var("total")), scale, zero)
+        scales = Put((Store(self.space, self.room.scale(Var(_ROW)), scale),))
+        return [For(_ROW, int32(0), int32(self.rows), 1, [*raised_row(row), scales])]
+
+    def values(self, candidate: Candidate) -> list[Statement]:
+        """The product of the weights and V."""
+        c = self.a.values
+        scale = Load(self.space, self.room.scale(Var(c.m_var)))
+        result: Expr = Var(ACCUMULATOR) * scale
+        if self.a.guarded:
+            zero = Const(0.0, "f32")
+            result = Select(Binary("eq", scale, zero), zero, result)
+        shifted = self._shifted(c)
+        stores = tuple(
+            Store(
+                s.buffer,
+                substitute(s.index, shifted),
+                substitute(substitute(s.value, shifted), {ACCUMULATOR: result}),
+            )
+            for s in c.epilogue
+        )
+        # Rows of a block are counted from zero in the workspace.
+        weights = Operand(self.space, 0, (0,) * len(c.batch), self.room.row, 1)
+        c = replace(self._rows_of(c, weights), epilogue=stores)
+        left = replace(c.a, batch=(*weights.batch, 0, self.room.step))
+        plan = plan_of(self.program, replace(c, a=left), candidate)
+        return _loops(plan, replace(candidate, y1=candidate.y0))
+
+    def _rows_of(self, c: Contraction, left: Operand) -> Contraction:
+        """The product for the rows of a block."""
+        batch = (*c.batch, Axis(_FIRST, self.a.queries), Axis(_PART, self.room.steps))
+        left = replace(left, batch=(*left.batch, left.row, 0))
+        right = replace(c.b, batch=(*c.b.batch, 0, 0))
+        return replace(c, batch=batch, m=self.rows, a=left, b=right)
+
+    @staticmethod
+    def _shifted(c: Contraction) -> dict[str, Expr]:
+        return {c.m_var: Var(c.m_var) + Var(_FIRST)}
+
+
+def schedule_attention(program: Program, a: Attention, candidate: Candidate) -> Scheduled:
+    """The loops of one candidate: ``y1`` queries of a block; the other settings are those of the
+    product with V.
+
+    Raises
+    ------
+    CompileError
+        When the candidate does not fit.
+    """
+    if candidate.y1 > MOST_ROWS:
+        raise CompileError(
+            f"A block of y1={candidate.y1} queries has no room in the workspace.",
+            f"Stay at or below {MOST_ROWS}.",
+        )
+    rows = min(candidate.y1, a.queries)
+    block = _Block(program, a, rows)
+    parts = block.room.parts
+    head = Var(_PART) // parts if parts > 1 else Var(_PART)
+    body = [
+        *_bound(a.scores.batch, a.score_steps, head, block.scores()),
+        *block.weights(),
+        *_bound(a.values.batch, a.value_steps, head, block.values(candidate)),
+    ]
+    first = times(Var(_BLOCK), rows)
+    if a.queries % rows:
+        # The last block takes some queries of the one before once more.
+        first = Binary("min", first, int32(a.queries - rows))
+    body = [Let(_FIRST, first, body)]
+    blocks = -(-a.queries // rows)
+    begin: Expr = int32(0)
+    end: Expr = int32(blocks)
+    if parts > 1:
+        each = -(-blocks // parts)
+        begin = times(Var(_PART) % parts, each)
+        end = Binary("min", plus(begin, each), int32(blocks))
+    body = [For(_BLOCK, begin, end, 1, body)]
+    return Scheduled([For(_PART, Var(BEGIN), Var(END), 1, body)], block.room.steps)
+
+
+def _bound(
+    axes: Sequence[Axis], steps: Sequence[int], head: Expr, body: list[Statement]
+) -> list[Statement]:
+    """The body with the batch axes that a head's number stands for."""
+    for axis, step in zip(axes, steps, strict=True):
+        body = [Let(axis.var, (head // step if step > 1 else head) % axis.extent, body)]
+    return body
+
+
+def _loops(plan: Plan, candidate: Candidate) -> list[Statement]:
+    outer, body = in_blocks(plan, candidate)
+    return [For(outer.block, int32(0), int32(outer.blocks), 1, body)]
