@@ -1,6 +1,7 @@
 """The convolution template: register tiles of output channels times pixels of a row.
 
-Blocks of ``x1`` output rows are the parallel loop. Each first stages the rows
+Blocks of ``x1`` output rows are the parallel loop, of an image of one row blocks of ``x1`` pixels.
+Each first stages the rows
 of input that it reads (:mod:`nnjit_studio.compiler.schedule.staging`), then
 walks tiles of y0 channels and x0 pixels; for order ``nm`` channels inside
 pixels, for ``mn`` pixels inside channels. The reduction runs over input
@@ -13,7 +14,7 @@ a row of pixels may end with a part of a vector instead.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from nnjit_studio.compiler.ir.affine import LANES, Affine
@@ -27,7 +28,7 @@ from nnjit_studio.compiler.ir.loops import (
     Statement,
 )
 from nnjit_studio.compiler.ir.rewrite import int32, plus, times
-from nnjit_studio.compiler.ir.tensor_ir import Binary, Program, Var
+from nnjit_studio.compiler.ir.tensor_ir import Binary, Expr, Program, Select, Var
 from nnjit_studio.compiler.recognize.convolution import BATCH, CHANNEL, GROUP, ROW, Conv2d
 from nnjit_studio.compiler.schedule.depthwise import (
     GUESSED_REGISTERS,
@@ -50,11 +51,13 @@ from nnjit_studio.compiler.schedule.tiles import (
 )
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.space.wasm.conv2d import columns_of_block
 
 _PIXELS_COST = 3  # of a vector of pixels, which lie at any address, where a multiply-add costs 1
 _GUESSED_BLOCKS = 4  # of rows: work for some threads
 _GUESSED_ROW = 100  # SIMD operations of one kernel row of taps, at most, where all are unrolled
 
+FIRST_COLUMN, END_COLUMN = "$firstcolumn", "$endcolumn"
 FIRST_ROW, END_ROW, INPUT, KERNEL_ROW = "$firstrow", "$endrow", "$c", "$ky"
 
 
@@ -80,15 +83,56 @@ def schedule_conv2d(program: Program, conv: Conv2d, candidate: Candidate) -> Sch
     if conv.depthwise:
         return schedule_depthwise(program, conv, candidate)
     plan = _plan(program, conv, candidate)
+    if is_one_row(conv) and candidate.x1 > 1:
+        return _blocks_of_columns(plan, candidate)
     rows = min(candidate.x1, conv.out_height)
     blocks = -(-conv.out_height // rows)
     stride, reach = conv.stride[0], (conv.kernel[0] - 1) * conv.dilation[0] + 1
     last = plus(times(plus(Var(END_ROW), -1), stride), reach)
     body = plan.staging.fill(times(Var(FIRST_ROW), stride), last)
-    body += _compute(plan, candidate.order)
+
+    def columns(inner: list[Statement]) -> list[Statement]:
+        inner = over_tiles("$xtile", TILE_COLUMN, conv.out_width, sum(plan.widths), inner)
+        return [For(ROW, Var(FIRST_ROW), Var(END_ROW), 1, inner)]
+
+    body += _compute(plan, candidate.order, columns)
     end = Binary("min", plus(Var(FIRST_ROW), rows), int32(conv.out_height))
     body = [Let(END_ROW, end, body)]
     return per_image(conv, blocks, lambda block: [Let(FIRST_ROW, times(block, rows), body)])
+
+
+def is_one_row(conv: Conv2d) -> bool:
+    """Whether images, and what is read of them, have a single row: blocks are columns of it."""
+    return conv.out_height == conv.height == conv.reach[0] == 1 and not conv.depthwise
+
+
+def _blocks_of_columns(plan: _Plan, candidate: Candidate) -> Scheduled:
+    """Blocks of ``x1`` pixels, of which the last takes what is left over, too."""
+    conv, size = plan.conv, sum(plan.widths)
+    if candidate.x1 < size:
+        raise CompileError(
+            f"Blocks of x1={candidate.x1} pixels are narrower than tiles of {size}.",
+            "Use more, or 1 for the whole row.",
+        )
+    blocks = max(1, conv.out_width // candidate.x1)
+    width = Var(END_COLUMN) - Var(FIRST_COLUMN)
+    at = Var(FIRST_COLUMN) + Binary("min", times(Var("$xtile"), size), plus(width, -size))
+    last = plus(width, size - 1) // size
+
+    def columns(inner: list[Statement]) -> list[Statement]:
+        tiles = For("$xtile", int32(0), last, 1, [Let(TILE_COLUMN, at, inner)])
+        return [Let(ROW, int32(0), [tiles])]
+
+    body = plan.staging.fill_columns(Var(FIRST_COLUMN), Var(END_COLUMN))
+    body += _compute(plan, candidate.order, columns)
+
+    def of_block(block: Expr) -> list[Statement]:
+        is_last = Binary("eq", block, int32(blocks - 1))
+        end = Select(is_last, int32(conv.out_width), times(plus(block, 1), candidate.x1))
+        first = times(block, candidate.x1)
+        return [Let(FIRST_COLUMN, first, [Let(END_COLUMN, end, body)])]
+
+    return per_image(conv, blocks, of_block)
 
 
 def guess_conv2d(conv: Conv2d) -> Candidate:
@@ -100,6 +144,8 @@ def guess_conv2d(conv: Conv2d) -> Candidate:
     whole = row <= _GUESSED_ROW and conv.kernel[0] * row <= MAX_TILE_OPERATIONS
     unroll = conv.kernel[0] if whole else 1
     block = -(-conv.out_height // _GUESSED_BLOCKS)
+    if is_one_row(conv):
+        block = columns_of_block(conv.out_width)
     return Candidate(vectors * LANES, channels, unroll, block, channels, conv.taps, "mn", False)
 
 
@@ -148,16 +194,14 @@ def _plan(program: Program, conv: Conv2d, candidate: Candidate) -> _Plan:
     )
 
 
-def _compute(plan: _Plan, order: str) -> list[Statement]:
+def _compute(
+    plan: _Plan, order: str, columns: Callable[[list[Statement]], list[Statement]]
+) -> list[Statement]:
     conv = plan.conv
     body = _tile(plan)
 
     def channels(inner: list[Statement]) -> list[Statement]:
         return over_tiles("$otile", TILE_CHANNEL, conv.out_channels, plan.channels, inner)
-
-    def columns(inner: list[Statement]) -> list[Statement]:
-        inner = over_tiles("$xtile", TILE_COLUMN, conv.out_width, sum(plan.widths), inner)
-        return [For(ROW, Var(FIRST_ROW), Var(END_ROW), 1, inner)]
 
     body = columns(channels(body)) if order == "nm" else channels(columns(body))
     return [For(GROUP, int32(0), int32(conv.groups), 1, body)]

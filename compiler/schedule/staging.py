@@ -10,6 +10,7 @@ than the padded input.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nnjit_studio.compiler.ir.affine import LANES
@@ -87,10 +88,40 @@ class Staging:
             row = [When(Binary("and", before, after), inside, outside)]
         return [For(STAGED_ROW, begin, end, 1, row)]
 
+    def fill_columns(self, first: Expr, end: Expr) -> list[Statement]:
+        """Fill what the output columns ``first`` to ``end`` of an image of a single row read.
+
+        The variables are those of :meth:`fill`.
+        """
+        body: list[Statement] = []
+        for phase, low, high, store in self._spans():
+            # Taps of a phase read from their output's column on, as far as the last of them.
+            taps = (
+                divmod(tap * self.conv.dilation[1], self.conv.stride[1])
+                for tap in range(self.conv.kernel[1])
+            )
+            reach = max((shift for shift, of in taps if of == phase), default=None)
+            if reach is None or low >= high:
+                continue
+            begin = Binary("max", first, int32(low))
+            last = Binary("min", plus(end, reach), int32(high))
+            copies: list[Statement] = [For(STAGED_COLUMN, begin, last, 1, [Put((store,))])]
+            body.append(When(Binary("lt", begin, last), copies, []))
+        body = [For(STAGED_CHANNEL, int32(0), int32(self.channels), 1, body)]
+        return [Let(STAGED_ROW, int32(0), body)]
+
     def _copies(self) -> list[Statement]:
+        body: list[Statement] = []
+        for _, begin, end, store in self._spans():
+            body += self._span(begin, end, store)
+        if self.by_channel:
+            return body
+        return [For(STAGED_CHANNEL, int32(0), int32(self.channels), 1, body)]
+
+    def _spans(self) -> Iterator[tuple[int, int, int, Store]]:
+        """Each phase, and what is stored in its columns from one to another: zeros, or a copy."""
         conv = self.conv
         area = conv.height * conv.width
-        body: list[Statement] = []
         start = 0
         for phase in range(conv.stride[1]):
             step, count = conv.stride[1], self.phase_width(phase)
@@ -108,11 +139,8 @@ class Staging:
             zero = Store(conv.stage, place, Const(0.0, "f32"))
             copy = Store(conv.stage, place, Load(conv.data, plus(source, shift)))
             for begin, end, store in ((0, low, zero), (low, high, copy), (high, count, zero)):
-                body += self._span(begin, end, store)
+                yield phase, begin, end, store
             start += count
-        if self.by_channel:
-            return body
-        return [For(STAGED_CHANNEL, int32(0), int32(self.channels), 1, body)]
 
     def _zeros(self) -> list[Statement]:
         zeros = self._span(

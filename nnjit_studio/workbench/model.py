@@ -188,9 +188,9 @@ class ModelOnPage:
         """
         backend = backend or self.page.backend
         model, database = self.current, self.page.database
-        if model.shares_weights:
+        if model.shares_weights and not backend.is_gpu:  # a GPU reads weights as they are
             device = self.page.connect()
-            if self.page.backend.is_gpu and not backend.is_gpu:  # Wasm kernels for a bundle
+            if self.page.backend.is_gpu:  # Wasm kernels for a bundle
                 device = replace(device, gpu=None, tiers=tiers_of_backend(backend))
             return choose_together(model, device, self.page.compiler, database)
         mine = self.chosen if backend == self.page.backend else {}

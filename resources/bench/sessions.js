@@ -35,11 +35,11 @@ let loaded = null;
 /**
  * @param {string} model
  * @param {number} threads
- * @param {{externalData?: {path: string, data: string}[], provider?: string, build?: string}} [options] the files that
- *   hold weights of the model; `wasm` or `webgpu`; a file of the package
+ * @param {{externalData?: {path: string, data: string}[], provider?: string, build?: string, kept?: string[]}} [options] the files that
+ *   hold weights of the model; `wasm` or `webgpu`; a file of the package; outputs that stay on the GPU
  * @returns {Promise<Opened>}
  */
-export async function openOnnxRuntime(model, threads, { externalData = [], provider = "wasm", build = "ort.wasm.min.mjs" } = {}) {
+export async function openOnnxRuntime(model, threads, { externalData = [], provider = "wasm", build = "ort.wasm.min.mjs", kept = [] } = {}) {
   const found = builds.get(build) ?? loadOnnxRuntime(build, threads);
   builds.set(build, found);
   const ort = (loaded = await found);
@@ -47,6 +47,7 @@ export async function openOnnxRuntime(model, threads, { externalData = [], provi
     executionProviders: [provider],
     graphOptimizationLevel: "all",
     ...(externalData.length ? { externalData } : {}),
+    ...(kept.length ? { preferredOutputLocation: Object.fromEntries(kept.map((name) => [name, "gpu-buffer"])) } : {}),
   });
   return { session, feeds: feedsOf(ort.Tensor), threads: ort.env.wasm.numThreads };
 }

@@ -63,6 +63,7 @@ export async function* follow({ session, feeds }, facts, prompt, tokens) {
       ...(facts.branch ? [input(facts.branch, [1], [Number(before > 0)])] : []),
     ];
     const outputs = await session.run({ ...feeds(given), ...pasts });
+    for (const past of Object.values(pasts)) if (past.location === "gpu-buffer") past.dispose();
     length += waiting.length;
     pasts = Object.fromEntries(facts.pasts.map((past) => [past.input, outputs[past.output]]));
     const logits = outputs[facts.logits];
@@ -95,10 +96,11 @@ async function main(job) {
   const texts = {};
   /** @type {Record<string, Record<string, unknown>>} */
   const about = {};
-  for (const { name, engine, source, external } of job.contenders) {
+  for (const { name, engine, source, external, provider, build } of job.contenders) {
     const [before, start] = [memoryBytes(), performance.now()];
     const externalData = external.map((path) => ({ path, data: file(`model/${path}`) }));
-    const opened = engine === "nnjit" ? await openOurs(file(source), threads) : await openOnnxRuntime(file(source), threads, { externalData });
+    const kept = provider === "webgpu" ? facts.pasts.map((past) => past.output) : [];
+    const opened = engine === "nnjit" ? await openOurs(file(source), threads, provider) : await openOnnxRuntime(file(source), threads, { externalData, provider, build, kept });
     const create_ms = performance.now() - start;
     writers[name] = () => collect(engine === "nnjit" ? opened.session.generate(prompt, { maxTokens: tokens }) : follow(opened, facts, prompt, tokens));
     texts[name] = [];

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from nnjit_studio.bench.conditions import measured_now, threads_text
 from nnjit_studio.bench.options import BenchOptions, Note
+from nnjit_studio.bench.peers.models import PEERS
 from nnjit_studio.bench.report import Report, Table
 from nnjit_studio.bench.server import serve, visit
 from nnjit_studio.errors import UserError
@@ -65,12 +66,19 @@ def text_of_file(
             if isinstance(event, Failed):
                 raise UserError(event.error["error"], event.error.get("hint", ""))
     bench.model.register_best()
-    place = export(bench.model, options.folder / "bundle.zip", samples=False)
+    backend = bench.page.backend.name
+    place = export(
+        bench.model, options.folder / "bundle.zip", samples=False, webgpu=backend != "wasm"
+    )
     with zipfile.ZipFile(place) as archive:
         archive.extractall(options.folder / "bundle")
     place.unlink()
-    entries = [Entry("ours", OURS, "bundle/manifest.json")]
-    entries += [ort_entry(options.folder, path) for _ in options.peers]
+    entries = [Entry("ours", OURS, "bundle/manifest.json", provider=backend)]
+    builds = PEERS[backend]
+    entries += [
+        replace(ort_entry(options.folder, path), provider=backend, build=builds[peer])
+        for peer in options.peers
+    ]
     job = {
         "threads": run.threads,
         "prompt": prompt,
@@ -86,7 +94,7 @@ def text_of_file(
     checks = dict(_checked(bench, path, prompt, message["texts"]))
     size = sum(f.stat().st_size for f in files_of(path))
     return {
-        **document(_title(path), run, message, checks),
+        **document(_title(path), run, message, checks, backend),
         "file_bytes": size,
         "flags": running.flags,
     }
@@ -153,7 +161,11 @@ def _checked(
 
 
 def document(
-    name: str, run: FileRun, message: Mapping[str, Any], checks: Mapping[str, Any]
+    name: str,
+    run: FileRun,
+    message: Mapping[str, Any],
+    checks: Mapping[str, Any],
+    backend: str = "wasm",
 ) -> dict[str, Any]:
     """The benchmark's JSON of what the page reported."""
     texts: Mapping[str, list[dict[str, Any]]] = message["texts"]
@@ -167,6 +179,7 @@ def document(
         "ok": True,
         "model": name,
         "run": asdict(run),
+        "backend": backend,
         "browser": message["user_agent"],
         **measured_now(None, {}),
         "tokens_per_s": rates,
@@ -234,7 +247,8 @@ def file_report(result: Mapping[str, Any]) -> Report:
         f"{run['rounds']} rounds in turns, tuned for {run['seconds']:g} s; medians with intervals. "
         "Native: ONNX Runtime in full precision behind the same text."
     )
-    title = f"texts of {result['model']}, {threads_text(run['threads'])}"
+    where = "WebGPU" if result["backend"] == "webgpu" else threads_text(run["threads"])
+    title = f"texts of {result['model']}, {where}"
     return Report(result, title, about, (Table(head, rows), "\n".join(lines)))
 
 

@@ -18,6 +18,7 @@ from nnjit_studio.cli.bench.options import ADAPTER, BROWSER, Output, cold, publi
 from nnjit_studio.cli.common import note
 from nnjit_studio.cli.target_options import OPTIONS
 from nnjit_studio.cli.verbs import AT_LEAST_0, COUNT, argument, group, option, verb
+from nnjit_studio.records.backend import BACKENDS
 from nnjit_studio.records.target_options import TargetOptions
 
 _LEAST = {"layers": 1, "width": 32, "heads": 1, "hidden": 32, "vocabulary": 32, "context": 1}
@@ -58,6 +59,7 @@ class Beside:
 
     peers: str = option("ort", "Of a FILE: ort, or none.")
     threads: int = option(1, "Of a FILE.", type=click.IntRange(1, 64))
+    backend: str = option("wasm", "Of a FILE.", type=click.Choice(BACKENDS))
     seconds: float = option(20.0, "Of a FILE: seconds of tuning.", type=AT_LEAST_0)
     node_modules: Path | None = option(
         None,
@@ -87,7 +89,7 @@ def llama(
     """Measure tokens per second of a decoder.
 
     With FILE, a decoder exported with past keys and values: texts of ours and of ONNX Runtime Web
-    in turns in one page, in Wasm, their tokens compared with each other and with native ONNX
+    in turns in one page, their tokens compared with each other and with native ONNX
     Runtime. Without: a Llama-shaped decoder with seeded 4-bit weights on WebGPU, by default in the
     shape of Llama 2 7B. Small ones are checked against float64, token by token.
     """
@@ -97,7 +99,7 @@ def llama(
         if file is None:
             result = job.bench_llama(config, text, options, note)
         else:
-            result = of_file(file, beside, beside.run(text), replace(options, gpu=""))
+            result = of_file(file, beside, beside.run(text), options)
     publish(result, job.llama_report if file is None else file_job.file_report, output)
 
 
@@ -105,10 +107,19 @@ def of_file(
     file: Path, beside: Beside, run: file_job.FileRun, options: BenchOptions
 ) -> dict[str, Any]:
     """Tune in the browser that the texts are timed in, then time them; the JSON document."""
-    peers = tuple(parse_peers("wasm", beside.peers))
+    peers = tuple(parse_peers(beside.backend, beside.peers))
     node_modules, versions = find_node_modules(peers, beside.node_modules)
-    options = replace(options, peers=peers, node_modules=node_modules)
-    target = TargetOptions(options.target, threads=run.threads, no_sandbox=options.no_sandbox)
+    on_gpu = beside.backend == "webgpu"
+    target = TargetOptions(
+        options.target,
+        threads=run.threads,
+        no_sandbox=options.no_sandbox,
+        backend=beside.backend,
+        gpu="software" if on_gpu and options.gpu == "software" else "auto",
+    )
+    options = replace(
+        options, peers=peers, node_modules=node_modules, gpu=options.gpu if on_gpu else ""
+    )
     with cold(options.folder, target) as opened:
         found = opened.run(lambda: file_job.text_of_file(opened.bench, file, run, options, note))
     found["versions"] |= versions

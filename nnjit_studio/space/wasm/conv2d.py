@@ -4,9 +4,10 @@ The symbols keep their places (:class:`Candidate`): x = pixels of an output
 row, y = output channels (output rows for a depthwise convolution), r =
 reduction. ``x0``, ``y0``: the register tile. ``r0``: kernel rows unrolled,
 across input channels where it exceeds the kernel. ``x1``: output rows of a
-block, whose input is staged at once. ``y1`` = ``y0``, ``r1`` = all products of
-an output: nothing is blocked there. Depthwise: ``r0`` of all kernel rows holds
-the taps in registers, and a block is a channel.
+block, whose input is staged at once; of an image of one row its pixels, 1 for
+all. ``y1`` = ``y0``, ``r1`` = all products of an output: nothing is blocked
+there. Depthwise: ``r0`` of all kernel rows holds the taps in registers, and a
+block is a channel.
 """
 
 from __future__ import annotations
@@ -52,6 +53,13 @@ MIN_CANDIDATES = 10
 VARIED_TILES = 5
 """How many tiles, the best first, are tried with other settings than the first choice."""
 BASE_ORDER = "mn"
+COLUMNS = (128, 64, 256)
+"""Pixels of a block where there is one row, the first choice in front."""
+
+
+def columns_of_block(width: int) -> int:
+    """The first choice for a row of so many pixels: short ones are one block."""
+    return COLUMNS[0] if width >= 2 * COLUMNS[0] else 1
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,8 @@ class ConvProblem:
     out_height: int
     out_width: int
     device: DeviceProfile
+    one_row: bool = False
+    """Whether the image, and what is read of it at once, is a single row."""
     register_low: float = REGISTER_RANGE[0]
     tiles: tuple[tuple[int, int], ...] = ()
 
@@ -94,10 +104,11 @@ class ConvProblem:
     def base_r0(self) -> int:
         return self.kernel[0]
 
-    def staged_bytes(self, rows: int) -> int:
-        """Input that a block of so many output rows stages."""
+    def staged_bytes(self, block: int) -> int:
+        """Input that a block stages."""
+        rows, width = (1, block) if self.one_row and block > 1 else (block, self.out_width)
         reach = (self.kernel[0] - 1) * self.dilation + 1
-        columns = (self.out_width - 1) * self.stride + (self.kernel[1] - 1) * self.dilation + 1
+        columns = (width - 1) * self.stride + (self.kernel[1] - 1) * self.dilation + 1
         channels = self.channels * self.groups
         return ((rows - 1) * self.stride + reach) * columns * channels * ELEMENT_BYTES
 
@@ -106,9 +117,12 @@ class ConvProblem:
         return self.groups * self.out_channels * self.depth * ELEMENT_BYTES
 
     def blocks(self) -> tuple[int, ...]:
-        """Output rows of a block worth trying, the first choice in front."""
+        """``x1`` worth trying, the first choice in front."""
         if self.depthwise:
             return (self.out_height,)
+        if self.one_row:
+            first = columns_of_block(self.out_width)
+            return COLUMNS if first > 1 else (first,)
         limit = self.device.l2_bytes * L2_STREAM_SHARE
         # Threads need a block each; four is the first choice, because its rows stay near.
         counts = [4, 2, 8] if self.device.threads > 1 else [4, 2, 8, 1]
@@ -175,6 +189,7 @@ def conv_problem(workload: Workload, device: DeviceProfile) -> ConvProblem:
     problem = ConvProblem(
         n, c // groups, w, o // groups, (kh, kw), stride, dilation, groups, out[0], out[1], device
     )
+    problem = replace(problem, one_row=h == kh == 1 and not problem.depthwise)
     for low in REGISTER_LOW_STEPS:
         problem = _with_tiles(replace(problem, register_low=low))
         if len(conv2d_candidates(problem)) >= MIN_CANDIDATES:
@@ -269,10 +284,11 @@ def unrolling(c: Candidate, p: ConvProblem) -> tuple[bool, str]:
 
 
 def l2_cache(c: Candidate, p: ConvProblem) -> tuple[bool, str]:
-    """Few or many blocks of rows, where the staged input of one stays in L2."""
+    """Few or many blocks, where the staged input of one stays in L2."""
     used = p.staged_bytes(c.x1) / 1024
+    what = "pixels" if p.one_row and c.x1 > 1 else "output rows"
     return c.x1 in p.blocks(), (
-        f"block of {c.x1} output rows stages {used:.0f} KiB, "
+        f"block of {c.x1} {what} stages {used:.0f} KiB, "
         f"{L2_STREAM_SHARE:g} of L2 is {p.device.l2_bytes * L2_STREAM_SHARE / 1024:.0f} KiB"
     )
 
@@ -337,8 +353,8 @@ def _wider(p: ConvProblem) -> Iterator[Candidate]:
     """Any multiple of four pixels, any rows, any block of rows."""
     rows = p.kernel[0]
     blocks = {math.ceil(p.out_height / count) for count in (1, 2, 4, 8, 16)}
-    if p.depthwise:
-        blocks = {p.out_height}
+    if p.depthwise or p.one_row:
+        blocks = set(p.blocks())
     for x0, y0 in product(WIDE_X0_CHOICES, WIDE_Y0_CHOICES):
         if not fills(x0, y0, p.device, p.register_low):
             continue
@@ -368,4 +384,5 @@ def conv2d_features(c: Candidate, workload: Workload, device: DeviceProfile) -> 
     """Of a tile of channels, or rows, times pixels; nothing is blocked or streamed."""
     p = conv_problem(workload, device)
     of_tile = tile_features(c, (p.rows, p.out_width), device)
-    return of_tile._replace(block_rows=math.log2(p.out_height / c.x1))
+    extent = p.out_width if p.one_row and c.x1 > 1 else p.out_height
+    return of_tile._replace(block_rows=math.log2(extent / c.x1))

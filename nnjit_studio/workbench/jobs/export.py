@@ -75,7 +75,7 @@ def export(
     samples
         Whether the inputs that a static model runs on go with it.
     webgpu
-        Whether kernels for WebGPU go with a static model. None: where the page runs them, or
+        Whether kernels for WebGPU go with it. None: where the page runs them, or
         the database has a winner of a GPU, and every workload compiles.
     kinds
         What the page takes inputs and outputs for, by name; see :mod:`nnjit_studio.bundle.demo`.
@@ -102,7 +102,7 @@ def export(
         )
     static = opened.generation is None
     kernels = model.kernels(TIERS, WASM)
-    on_gpu = _gpu_kernels(model, webgpu) if static else []
+    on_gpu = _gpu_kernels(model, webgpu)
     spare = _candidates(model, tuning) if tuning else Candidates()
     plan = opened.plan
     if opened.generation and tokenizer_beside(opened.path):

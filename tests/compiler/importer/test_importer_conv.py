@@ -121,3 +121,17 @@ def test_dilated_and_grouped(tmp_path: Path) -> None:
     output = net.conv(x, 6, 3, dilation=2)
     built = check(net, tmp_path / "mixed.onnx", (10, 9), output, [1, 6, 10, 9])
     assert [w.kind for w in built.workloads] == ["conv2d", "conv2d"]
+
+
+@pytest.mark.parametrize(("stride", "dilation"), [(1, 1), (2, 1), (2, 3), (3, 2)])
+def test_a_sequence_is_cut_into_blocks_of_pixels(
+    tmp_path: Path, stride: int, dilation: int
+) -> None:
+    """Each block stages what it reads, zeros in front and behind among it."""
+    net = Net(5)
+    net.weights["w"] = net.rng.standard_normal((6, 5, 4)).astype(np.float32)
+    output = net.add("Conv", "x", "w", strides=[stride], dilations=[dilation], pads=[3, 2])
+    length = (1000 + 5 - 3 * dilation - 1) // stride + 1
+    built = check(net, tmp_path / "row.onnx", (1000,), output, [1, 6, length])
+    (program,) = built.programs.values()
+    assert compile_program(program, None, "simd128").parallel_extent == length // 128

@@ -39,6 +39,7 @@ KINDS: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
     "patches": ((1, 3, 16, 16, 10, 8, 8, 8, 0, 1, 1), ("bias",)),
     "seven": ((1, 2, 15, 15, 4, 7, 7, 2, 3, 1, 1), ("bias", "relu")),
     "narrow": ((1, 4, 6, 3, 5, 3, 3, 1, 1, 1, 1), ("hardswish",)),
+    "one row": ((2, 4, 1, 531, 6, 1, 3, 2, 0, 1, 2), ("bias", "hardswish")),
     "depthwise": ((1, 6, 14, 14, 6, 3, 3, 1, 1, 1, 6), ("bias", "relu6")),
     "depthwise stride": ((2, 5, 15, 13, 5, 3, 3, 2, 1, 1, 5), ("bias",)),
     "depthwise five": ((1, 4, 9, 9, 4, 5, 5, 1, 2, 1, 4), ("hardswish",)),

@@ -2,9 +2,14 @@ from __future__ import annotations
 
 import json
 import os
+import sys
+from pathlib import Path
 
 import pytest
 from nnjit_command import SANDBOX, nnjit, nnjit_here
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "compiler"))
+from decoder_models import decoder
 
 pytestmark = pytest.mark.chromium
 
@@ -39,6 +44,19 @@ def test_a_small_decoder_in_chromium_makes_the_references_text(weights: str) -> 
     assert found["correct"]["logits_rel_err"] < 1e-3
     assert found["row"]["dispatches_per_layer"] == 5
     assert found["row"]["loaded"]["weights"] == weights
+
+
+def test_texts_of_a_file_on_a_gpu_are_native(tmp_path: Path) -> None:
+    if os.environ.get("NNJIT_SKIP_CHROMIUM") == "1":
+        pytest.skip("NNJIT_SKIP_CHROMIUM=1")
+    path = decoder(tmp_path / "model.onnx", depth=16)
+    where = ["--backend=webgpu", "--gpu=software", "--peers=none"]
+    how = ["--prompt=6", "--tokens=8", "--rounds=1", "--seconds=0"]
+    done = nnjit("bench", "llama", path, *where, *how, "--json", *SANDBOX)
+    assert done.returncode == 0, done.stdout[-1500:] + done.stderr[-3000:]
+    found = json.loads(done.stdout)
+    assert found["backend"] == "webgpu" and found["facts"]["ours"]["tier"].startswith("wgsl")
+    assert found["native"]["ours"]["wrong"] == 0
 
 
 def test_a_text_that_does_not_fit_is_told() -> None:
