@@ -46,6 +46,7 @@ from nnjit_studio.compiler.schedule.padding import padded
 PARALLEL = "$p"
 _BLOCK = 1024  # elements of a one-dimensional stage that one parallel step covers
 _ACCUMULATORS = 4  # independent sums that hide the latency of an addition
+_EXTREMES = {"min": "pmin", "max": "pmax"}
 
 
 def schedule_default(program: Program) -> Scheduled:
@@ -174,42 +175,66 @@ def _initial(plan: StagePlan) -> tuple[Expr, ...]:
 
 def _reduction_on_lanes(plan: StagePlan) -> list[Statement]:
     """Several vector sums along the last reduce axis, combined at the end."""
-    axis = plan.reduce[-1]
     parts = [found for s in plan.body if (found := reduction(s, plan.body)) is not None]
-    count = _ACCUMULATORS if axis.extent >= _ACCUMULATORS * LANES else 1
     names = [f"acc{plan.number}_{i}s" for i in range(len(parts))]
-    sums = [[f"acc{plan.number}_{i}v{u}" for u in range(count)] for i in range(len(parts))]
+    start = list(zip(names, _initial(plan), strict=True))
+    body = _in_chains(plan, parts, start)
+    (op, value), *more = parts
+    if op in _EXTREMES and not more and plan.reduce[-1].extent >= _ACCUMULATORS * LANES:
+        # One instruction where the right one is seven, but it loses a NaN; a sum keeps it.
+        total, zero = f"acc{plan.number}_sum", Const(0.0, "f32")
+        quick = [(_EXTREMES[op], value), ("add", value)]
+        lost = Binary("ne", Var(total), Var(total))
+        body = [*_in_chains(plan, quick, [*start, (total, zero)]), When(lost, body, [])]
+    stores = (Store(s.buffer, s.index, Var(name)) for s, name in zip(plan.body, names, strict=True))
+    return [*body, Put(tuple(stores))]
+
+
+def _in_chains(
+    plan: StagePlan, parts: Sequence[tuple[str, Expr]], start: Sequence[tuple[str, Expr]]
+) -> list[Statement]:
+    """``name = op(name, value)`` of each part over the reduce axes, from its first value on."""
+    axis = plan.reduce[-1]
+    count = _ACCUMULATORS if axis.extent >= _ACCUMULATORS * LANES else 1
+    names = [name for name, _ in start]
+    exact = [op.removeprefix("p") for op, _ in parts]
+    chains = [[f"{name[:-1]}v{u}" for u in range(count)] for name in names]
 
     def step(unroll: int) -> list[Statement]:
         result: list[Statement] = []
-        for i, (op, value) in enumerate(parts):
-            for u in range(unroll):
-                shifted = substitute(value, {axis.var: plus(Var(axis.var), LANES * u)})
-                total = Binary(op, Var(sums[i][u]), shifted)
-                result.append(Assign(((sums[i][u], "f32"),), (total,), axis.var))
+        for u in range(unroll):
+            shifted = {axis.var: plus(Var(axis.var), LANES * u)}
+            known: dict[Expr, str] = {}
+            for chain, (op, value) in zip(chains, parts, strict=True):
+                if value not in known and len(parts) > len({v for _, v in parts}):
+                    known[value] = f"value{plan.number}_{u}"
+                    new = substitute(value, shifted)
+                    result.append(Assign(((known[value], "f32"),), (new,), axis.var))
+                term = Var(known[value]) if value in known else substitute(value, shifted)
+                total = Binary(op, Var(chain[u]), term)
+                result.append(Assign(((chain[u], "f32"),), (total,), axis.var))
         return result
 
     wide = axis.extent // (LANES * count) * LANES * count
     whole = axis.extent // LANES * LANES
     tail: list[Statement] = [
         Assign(((name, "f32"),), (Binary(op, Var(name), value),))
-        for name, (op, value) in zip(names, parts, strict=True)
+        for name, op, (_, value) in zip(names, exact, parts, strict=True)
     ]
     inner: list[Statement] = [
         *_loop(axis.var, 0, wide, LANES * count, step(count)),
         *_loop(axis.var, wide, whole, LANES, step(1)),
         *_loop(axis.var, whole, axis.extent, 1, tail),
     ]
-    result: list[Statement] = [Assign(_locals(plan, names), _initial(plan))]
-    for i, (op, _) in enumerate(parts):
+    locals = tuple((name, "f32") for name in names)
+    result: list[Statement] = [Assign(locals, tuple(value for _, value in start))]
+    for chain, op in zip(chains, exact, strict=True):
         neutral = Const(NEUTRAL[op], "f32")
-        result += [Assign(((name, "f32"),), (neutral,), axis.var) for name in sums[i]]
+        result += [Assign(((name, "f32"),), (neutral,), axis.var) for name in chain]
     result += _loops(plan.reduce[:-1], inner)
-    for i, (op, _) in enumerate(parts):
-        first, *rest = sums[i]
+    for name, (first, *rest), (op, _), last in zip(names, chains, parts, exact, strict=True):
         for other in rest:
             total = Binary(op, Var(first), Var(other))
             result.append(Assign(((first, "f32"),), (total,), axis.var))
-        result.append(Reduce(names[i], op, first))
-    stores = (Store(s.buffer, s.index, Var(name)) for s, name in zip(plan.body, names, strict=True))
-    return [*result, Put(tuple(stores))]
+        result.append(Reduce(name, last, first))
+    return result

@@ -150,23 +150,6 @@ def test_both_run_on_one_page_and_wasm_twice() -> None:
     np.testing.assert_allclose(got.webgpu.rest_ms, 1 - 0.75 - 0.15, atol=1e-9)
 
 
-def test_steps_that_a_gpu_fused_are_told_together() -> None:
-    class Fusing(Model):
-        def register_best(self, on_phase: Any) -> None:
-            steps = tuple(replace(s, node=f"n{i}") for i, s in enumerate(PLAN.steps))
-            if self.backend.is_gpu:
-                steps = (steps[0], replace(steps[2], workload="fused"), *steps[3:])
-            self.current.plan = replace(PLAN, steps=steps)
-
-        def infer(self, *args: Any, **given: Any) -> Inference:
-            found = super().infer(*args, **given)
-            return replace(found, steps_ms=found.steps_ms[: 2 if self.backend.is_gpu else 3])
-
-    got = compared(Fusing())
-    assert [s.workload for s in got.steps] == [PLAN.steps[0].workload, "fused"]
-    assert [(s.wasm_ms, s.webgpu_ms) for s in got.steps] == [(1.0, 0.25), (2.0, 0.25)]
-
-
 def test_a_gpu_that_fell_back_is_no_comparison_and_the_backend_is_what_it_was() -> None:
     model = Model()
     model.lost = "The GPU was lost."
