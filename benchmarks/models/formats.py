@@ -2,8 +2,9 @@
 
     python benchmarks/models/formats.py FOLDER [--minutes 20] [--cells mobilenet-v2/int8,...]
 
-Cells are kept in FOLDER/cells.json, one after another, so a run that ends goes on where it was;
-`--again` measures them anew, `--files` only makes the models. No cell begins behind the minutes.
+Each cell is measured on one thread, then on two, whose names end with `/2`. Cells are kept in
+FOLDER/cells.json, one after another, so a run that ends goes on where it was; `--again` measures
+them anew, `--files` only makes the models. No cell begins behind the minutes.
 """
 
 from __future__ import annotations
@@ -70,9 +71,15 @@ def file_of(folder: Path, model: str, format_: str) -> Path:
     return path
 
 
-def measured(path: Path, seconds: float) -> dict[str, Any]:
+def measured(path: Path, seconds: float, threads: str) -> dict[str, Any]:
     """One cell: the row of `nnjit bench models`, or the sentence that refuses it."""
-    words = ["--threads=1", "--cold=0", f"--tune={seconds}", f"--rounds={ROUNDS}", "--json"]
+    words = [
+        f"--threads={threads}",
+        "--cold=0",
+        f"--tune={seconds}",
+        f"--rounds={ROUNDS}",
+        "--json",
+    ]
     root = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
     command = [*NNJIT, "bench", "models", str(path), *words, *root]
     with subprocess.Popen(
@@ -110,14 +117,19 @@ def table(cells: Mapping[str, Mapping[str, Any]]) -> str:
         "| error, ours | error, ONNX Runtime Web |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for name in all_cells():
-        if name in cells:
-            lines.append(f"| {' | '.join(_row(name, cells))} |")
-    return "\n".join([*lines, "", *_verdict(cells), ""])
+    single, twice = ([n for n in names if n in cells] for names in (all_cells(), all_cells("/2")))
+    lines += [f"| {' | '.join(_row(name, cells))} |" for name in single]
+    lines += ["", *_verdict({name: cells[name] for name in single}, "one thread"), ""]
+    if twice:
+        lines += ["| two threads | format | ratio | ours, ms | ONNX Runtime Web, ms |"]
+        lines += ["|---|---|---|---|---|"]
+        lines += [f"| {' | '.join(_row(name, cells)[:5])} |" for name in twice]
+        lines += ["", next(_verdict({name: cells[name] for name in twice}, "two threads"), ""), ""]
+    return "\n".join(lines)
 
 
 def _row(name: str, cells: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    cell, (model, format_) = cells[name], name.split("/")
+    cell, (model, format_) = cells[name], name.split("/")[:2]
     if "failed" in cell:
         return [model, format_, f"refused: {cell['failed']}", *["-"] * 6]
     twin = cells.get(f"{model}/fp32", {}).get("ms")
@@ -141,14 +153,14 @@ def _interval(of: Mapping[str, float] | None, unit: str = "", digits: int = 1) -
     return f"{middle}{unit} ({low} to {high})"
 
 
-def _verdict(cells: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _verdict(cells: Mapping[str, Mapping[str, Any]], threads: str) -> Iterator[str]:
     good = {n: c for n, c in cells.items() if c.get("ratio")}
     if not good:
         return
     mean = statistics.geometric_mean(c["ratio"]["median"] for c in good.values())
     loads = sorted(c["load"][0] for c in good.values())
     yield (
-        f"{len(good)} of {len(list(all_cells()))} cells, one thread, geometric mean {mean:.2f}x. "
+        f"{len(good)} of {len(list(all_cells()))} cells, {threads}, geometric mean {mean:.2f}x. "
         f"Ratios have intervals of 99.9 %, times of 95 %. {next(iter(good.values()))['cpu']}; "
         f"load average while they ran {loads[0]} to {loads[-1]}."
     )
@@ -171,11 +183,11 @@ def _median(cell: Mapping[str, Any]) -> float:
     return float(cell["ms"]["ours"]["median"])
 
 
-def all_cells() -> Iterator[str]:
+def all_cells(ending: str = "") -> Iterator[str]:
     """Names of all cells, format by format: each format's row is there before the next begins."""
     for format_ in FORMATS:
         for model in MODELS:
-            yield f"{model}/{format_}"
+            yield f"{model}/{format_}{ending}"
 
 
 def write_page(cells: Mapping[str, Mapping[str, Any]], page: Path = PAGE) -> None:
@@ -187,19 +199,20 @@ def write_page(cells: Mapping[str, Mapping[str, Any]], page: Path = PAGE) -> Non
 def run(options: argparse.Namespace, cells: Cells, kept: Path) -> None:
     """Measure what is missing until the minutes are over; each cell is kept at once."""
     began = time.monotonic()
-    for name in options.cells.split(",") if options.cells else all_cells():
+    for name in options.cells.split(",") if options.cells else (*all_cells(), *all_cells("/2")):
         if "ms" in cells.get(name, {}) and not options.again:
             continue
         if time.monotonic() - began > 60 * options.minutes:
             print("The minutes are over; the same command goes on.", flush=True)
             return
         start = time.monotonic()
+        model, format_, *threads = name.split("/")
         try:
-            path = file_of(options.folder, *name.split("/"))
+            path = file_of(options.folder, model, format_)
         except Exception as e:  # tools of ONNX Runtime raise what they like
             cells[name] = {"failed": f"ONNX Runtime's tools make no such file ({str(e)[:120]})"}
         else:
-            cells[name] = {} if options.files else measured(path, options.tune)
+            cells[name] = {} if options.files else measured(path, options.tune, *(threads or "1"))
         print(f"{name}: {time.monotonic() - start:.0f} s {_short(cells[name])}", flush=True)
         if not options.files:
             kept.write_text(json.dumps(cells, indent=1))

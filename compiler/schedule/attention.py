@@ -44,8 +44,8 @@ _DOT_ROWS, _DOT_COLUMNS, _MOST_DOT_STEPS = 2, 4, 16
 _PART, _BLOCK, _FIRST, _ROW = "$p", "$block", "$first", "$row"
 
 
-def guess_attention(a: Attention) -> Candidate | None:
-    """Blocks whose scores stay in a cache; None of one query, which nobody joins for Wasm."""
+def guess_attention(a: Attention) -> Candidate:
+    """One good tile, in blocks whose scores stay in a cache."""
     return first_guess(a.queries, a.keys, a.depth)
 
 
@@ -71,8 +71,9 @@ class _Room:
 
     @property
     def parts(self) -> int:
-        """Parallel steps of a head."""
-        return min(max(1, PARTS // self.a.batch), -(-self.a.queries // MOST_ROWS))
+        """Parallel steps of a head, of two blocks at least: the last repeats rows of the one
+        before, which must not be another thread's."""
+        return max(1, min(PARTS // self.a.batch, -(-self.a.queries // MOST_ROWS) // 2))
 
     @property
     def steps(self) -> int:
@@ -222,9 +223,8 @@ def schedule_attention(program: Program, a: Attention, candidate: Candidate) -> 
     begin: Expr = int32(0)
     end: Expr = int32(blocks)
     if parts > 1:
-        each = -(-blocks // parts)
-        begin = times(Var(_PART) % parts, each)
-        end = Binary("min", plus(begin, each), int32(blocks))
+        begin = times(Var(_PART) % parts, blocks) // parts
+        end = times(plus(Var(_PART) % parts, 1), blocks) // parts
     body = [For(_BLOCK, begin, end, 1, body)]
     return Scheduled([For(_PART, Var(BEGIN), Var(END), 1, body)], block.room.steps)
 

@@ -20,6 +20,7 @@ from nnjit_studio.records import TIERS, DeviceProfile
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.space import build_lite_space
 
+UNSET = 0xCDCDCDCD
 FORMS: tuple[tuple[tuple[int, int, int, int], dict[str, Any]], ...] = (
     ((2, 13, 21, 16), {}),
     ((3, 37, 50, 32), {"mask": "all", "guarded": True}),
@@ -81,6 +82,23 @@ def test_a_row_without_any_weight_is_zero_where_that_is_asked_for() -> None:
     made = compile_program(program, None, "relaxed-simd")
     got = run_kernel(program, made.data, made.parallel_extent, inputs)["out0"]
     assert (got[3] == 0).all() and (got[:3] != 0).all() and np.isfinite(got).all()
+
+
+@pytest.mark.parametrize("queries", [37, 49, 197, 289])
+@pytest.mark.parametrize("rows", [6, 12])
+def test_no_two_threads_write_one_row(queries: int, rows: int) -> None:
+    """Unfinished sums stand in the output: what one step writes, no other may."""
+    program = prepared(attention(1, queries, 300, 16))
+    blocked = Candidate(8, 6, 2, 8, rows, 256, "nm", False)
+    made = compile_program(program, blocked, "simd128")
+    inputs = inputs_of(program)
+    alone = []
+    for part in range(made.parallel_extent):
+        written = run_kernel(
+            program, made.data, made.parallel_extent, inputs, only=(part, part + 1)
+        )["out0"]
+        alone.append({int(i) for i in np.flatnonzero((written.view(np.uint32) != UNSET).any(1))})
+    assert len(alone) > 1 and sum(map(len, alone)) == queries
 
 
 def test_what_does_not_fit_is_refused() -> None:
