@@ -36,7 +36,7 @@ def write_tflite(
     UserError
         When the package ``tflite`` is not installed.
     """
-    graph = _Graph()
+    graph = Graph()
     (a, b), rest = inputs[:2], list(inputs[2:])
     words, shape = list(spec.epilogue), output.shape
     buffer, weights = b
@@ -64,24 +64,49 @@ _OPTIONS = {
     "ADD": "AddOptions",
     "GELU": "GeluOptions",
     "RELU": "",
+    "QUANTIZE": "QuantizeOptions",
+    "DEQUANTIZE": "DequantizeOptions",
 }
 """Each operator's table of options in the schema."""
 
 
+@dataclass(frozen=True)
+class Steps:
+    """How whole numbers stand for reals, ``scale * (number - zero)``: all, or along an axis."""
+
+    scales: NDArray[np.float32]
+    zero: int = 0
+    axis: int = 0
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    shape: tuple[int, ...]
+    data: bytes
+    dtype: str
+    steps: Steps | None
+
+
 @dataclass
-class _Graph:
+class Graph:
     """Tensors and operators in the order of their numbers."""
 
-    tensors: list[tuple[tuple[int, ...], bytes]] = field(default_factory=list)
+    tensors: list[_Tensor] = field(default_factory=list)
     given: list[int] = field(default_factory=list)
     operators: list[tuple[str, list[int], int, bool]] = field(default_factory=list)
 
-    def tensor(self, shape: Sequence[int], data: bytes = b"") -> int:
-        self.tensors.append((tuple(shape), data))
+    def tensor(
+        self,
+        shape: Sequence[int],
+        data: bytes = b"",
+        dtype: str = "float32",
+        steps: Steps | None = None,
+    ) -> int:
+        self.tensors.append(_Tensor(tuple(shape), data, dtype, steps))
         return len(self.tensors) - 1
 
-    def constant(self, values: NDArray[np.float32]) -> int:
-        return self.tensor(values.shape, values.tobytes())
+    def constant(self, values: NDArray[Any], steps: Steps | None = None) -> int:
+        return self.tensor(values.shape, values.tobytes(), values.dtype.name, steps)
 
     def input(self, buffer: Buffer, values: NDArray[np.float32]) -> int:
         if buffer.constant:
@@ -90,18 +115,24 @@ class _Graph:
         return self.given[-1]
 
     def operator(
-        self, name: str, inputs: list[int], shape: Sequence[int], relu: bool = False
+        self,
+        name: str,
+        inputs: list[int],
+        shape: Sequence[int],
+        relu: bool = False,
+        steps: Steps | None = None,
     ) -> int:
-        output = self.tensor(shape)
+        """The number of its result, of 8 bits where it has ``steps``."""
+        output = self.tensor(shape, dtype="int8" if steps else "float32", steps=steps)
         self.operators.append((name, inputs, output, relu))
         return output
 
     def file(self, output: int) -> bytes:
         """The whole .tflite file."""
         schema = _schema()
-        b = flatbuffers.Builder(sum(len(data) for _, data in self.tensors) + 4096)
+        b = flatbuffers.Builder(sum(len(t.data) for t in self.tensors) + 4096)
         # buffer 0 is empty, as the schema demands; tensor i has buffer i + 1
-        contents = [b"", *(data for _, data in self.tensors)]
+        contents = [b"", *(t.data for t in self.tensors)]
         data = [{"Data": _bytes(b, c)} if c else {} for c in contents]
         buffers = [_table(b, schema, "Buffer", **fields) for fields in data]
         tensors = [
@@ -109,12 +140,13 @@ class _Graph:
                 b,
                 schema,
                 "Tensor",
-                Shape=b.CreateNumpyVector(np.array(shape, np.int32)),
-                Type=schema.TensorType.FLOAT32,
+                Shape=b.CreateNumpyVector(np.array(tensor.shape, np.int32)),
+                Type=getattr(schema.TensorType, tensor.dtype.upper()),
                 Buffer=number + 1,
                 Name=b.CreateString(f"t{number}"),
+                **_steps(b, schema, tensor.steps),
             )
-            for number, (shape, _) in enumerate(self.tensors)
+            for number, tensor in enumerate(self.tensors)
         ]
         names = sorted({name for name, *_ in self.operators})
         codes = [_code(b, schema, name) for name in names]
@@ -165,6 +197,21 @@ class _Graph:
             Outputs=_numbers(b, [output]),
             **fields,
         )
+
+
+def _steps(b: Any, schema: Any, steps: Steps | None) -> dict[str, int]:
+    if steps is None:
+        return {}
+    zeros = np.full(steps.scales.size, steps.zero, np.int64)
+    table = _table(
+        b,
+        schema,
+        "QuantizationParameters",
+        Scale=b.CreateNumpyVector(steps.scales.astype(np.float32)),
+        ZeroPoint=b.CreateNumpyVector(zeros),
+        QuantizedDimension=steps.axis,
+    )
+    return {"Quantization": table}
 
 
 def _schema() -> Any:
