@@ -11,7 +11,7 @@ from nnjit_studio.compiler.any_size.refusal import refused
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.pipeline.wasm import lowered
 from nnjit_studio.compiler.recognize.convolution import Conv2d
-from nnjit_studio.compiler.schedule.conv2d import guess_conv2d
+from nnjit_studio.compiler.schedule.conv2d import guess_conv2d, is_one_row
 from nnjit_studio.compiler.schedule.tiles import SINGLE
 from nnjit_studio.compiler.templates import match
 from nnjit_studio.errors import CompileError
@@ -58,7 +58,9 @@ def tile_of(
     """
     guess = guess_conv2d(convolution)
     tile = guess_conv2d(replace(convolution, **extents))  # type: ignore[arg-type]
-    tile = replace(guess, x0=tile.x0, y0=tile.y0, y1=tile.y1, r0=tile.r0)
+    # Blocks of a single row are cut by its width, which is another at each size.
+    block = tile.x1 if is_one_row(convolution) else guess.x1
+    tile = replace(guess, x0=tile.x0, y0=tile.y0, y1=tile.y1, r0=tile.r0, x1=block)
     if "x0" in small:
         tile = replace(tile, x0=SINGLE)
     return replace(tile, y0=1, y1=1) if small and convolution.depthwise else tile

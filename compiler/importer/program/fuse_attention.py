@@ -6,7 +6,7 @@ keeps those of a few queries in a small workspace.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from nnjit_studio.compiler.importer.program.fuse_pointwise import joined
@@ -38,33 +38,34 @@ def fuse_attention(calls: ImportedCalls, root: Mapping[str, str]) -> ImportedCal
     def source(name: str) -> str:
         return root.get(name, name)
 
-    current = list(calls.calls)
+    fused: list[ProgramCall | None] = list(calls.calls)
     results = {source(value.name) for value in calls.outputs}
-    for softmax in calls.calls:
+    maker = {source(v.name): i for i, call in enumerate(calls.calls) for v in call.outputs}
+    readers: dict[str, list[int]] = {}
+    for i, call in enumerate(calls.calls):
+        for value in call.inputs:
+            readers.setdefault(source(value.name), []).append(i)
+    for i, softmax in enumerate(calls.calls):
         if recognize_softmax(softmax.program) is None or len(softmax.outputs) != 1:
             continue
-        weights = source(softmax.outputs[0].name)
-        scores = source(softmax.inputs[0].name)
-        makers = [c for c in current if any(source(v.name) == scores for v in c.outputs)]
-        readers = [c for c in current if any(source(v.name) == weights for v in c.inputs)]
-        alone = sum(source(v.name) == scores for c in current for v in c.inputs) == 1
-        alone = alone and sum(source(v.name) == weights for c in readers for v in c.inputs) == 1
-        if len(makers) != 1 or len(readers) != 1 or not alone or {scores, weights} & results:
+        between = source(softmax.inputs[0].name), source(softmax.outputs[0].name)
+        alone = all(len(readers.get(name, ())) == 1 for name in between)
+        if not alone or between[0] not in maker or results & {*between}:
             continue
-        made = _joined((makers[0], softmax, readers[0]), (scores, weights), source)
-        gone = (makers[0], softmax)
-        if made is not None and _undisturbed(current, *gone, readers[0], source):
-            kept = (c for c in current if all(c is not g for g in gone))
-            current = [made if c is readers[0] else c for c in kept]
-    return replace(calls, calls=tuple(current))
+        first, last = maker[between[0]], readers[between[1]][0]
+        three = calls.calls[first], softmax, calls.calls[last]
+        made = _joined(three, between, source)
+        if made is not None and _undisturbed(three, calls.calls[first + 1 : last], source):
+            fused[first] = fused[i] = None
+            fused[last] = made
+    return replace(calls, calls=tuple(call for call in fused if call is not None))
 
 
 _Source = Callable[[str], str]
+_Three = tuple[ProgramCall, ProgramCall, ProgramCall]
 
 
-def _joined(
-    three: tuple[ProgramCall, ProgramCall, ProgramCall], between: tuple[str, str], source: _Source
-) -> ProgramCall | None:
+def _joined(three: _Three, between: tuple[str, str], source: _Source) -> ProgramCall | None:
     """The three calls as one, at the place of the last; None where that is no attention."""
     first, *later = three
     if len(first.outputs) != 1 or len(later[-1].outputs) != 1:
@@ -85,16 +86,8 @@ def _joined(
     return ProgramCall(program, inputs, last.outputs, origin)
 
 
-def _undisturbed(
-    calls: list[ProgramCall],
-    first: ProgramCall,
-    softmax: ProgramCall,
-    last: ProgramCall,
-    source: _Source,
-) -> bool:
-    """Whether both calls may run as late as the last: no append between writes what they read."""
-    read = {source(v.name) for call in (first, softmax) for v in call.inputs}
-    begin, end = (next(i for i, c in enumerate(calls) if c is call) for call in (first, last))
-    between = calls[begin + 1 : end]
+def _undisturbed(three: _Three, between: Sequence[ProgramCall], source: _Source) -> bool:
+    """Whether all may run as late as the last: no append between writes what the others read."""
+    read = {source(v.name) for call in three[:2] for v in call.inputs}
     appends = (c for c in between if is_append(c.program))
     return not any(read & {source(v.name) for v in c.inputs} for c in appends)

@@ -11,6 +11,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from nnjit_studio.compiler.any_size.imports import import_any
 from nnjit_studio.compiler.any_size.numbers import OpenRunner
+from nnjit_studio.compiler.any_size.small_maps import open_extents, tile_of
+from nnjit_studio.compiler.recognize.convolution import Conv2d
+from nnjit_studio.compiler.spelling import program_for
+from nnjit_studio.compiler.templates import prepared, subject_of
 from nnjit_studio.records import TIERS
 
 SIZES = [(1, 1), (1, 9), (2, 3), (3, 8), (5, 1), (4, 7), (7, 33), (18, 21), (33, 5), (40, 64)]
@@ -48,3 +52,16 @@ def test_a_convolution_takes_any_batch_height_and_width(
             (expected,) = session.run(None, {"x": x})
             got = runner.run({"n": len(x), "h": h, "w": w}, {"x": x})["y"]
             np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4, err_msg=f"{h} {w}")
+
+
+def test_a_row_of_open_width_has_one_tile() -> None:
+    """Its blocks would be others at each size; of a known width they stay."""
+    rows = [made(f"conv2d:1x4x1x{width}x6x1x3x1x0x1x1:f32") for width in (100, 400, 1000)]
+    assert len({tile_of(row, open_extents(rows)) for row in rows}) == 1
+    assert tile_of(rows[-1], {}).x1 == 128
+
+
+def made(spec: str) -> Conv2d:
+    subject = subject_of(prepared(program_for(spec)))
+    assert isinstance(subject, Conv2d)
+    return subject
