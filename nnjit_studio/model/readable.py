@@ -67,6 +67,9 @@ def _sized(kind: str, dims: Sequence[int]) -> tuple[str, str]:
     if kind.startswith("batch_matmul") and len(dims) == 4:
         batch, m, k, n = dims
         return "MatMul", f"{batch} times {m}x{k} by {k}x{n}"
+    if kind == "attention" and len(dims) == 4:
+        heads, queries, keys, width = dims
+        return "Attention", f"{heads} heads, {queries} queries by {keys} keys, width {width}"
     return _operators(kind), "x".join(map(str, dims))
 
 

@@ -21,6 +21,7 @@ WORDS = {
     "conv2d:1x32x112x112x32x3x3x1x1x1x32:f32": "Depthwise conv 3x3 32, 112x112",
     "matmul:128x384x1536:f32+bias+gelu": "MatMul 128x384 by 384x1536, +bias +GELU",
     "batch_matmul:12x128x32x128:f32": "MatMul 12 times 128x32 by 32x128",
+    "attention:12x128x64x32:f32": "Attention 12 heads, 128 queries by 64 keys, width 32",
     "tir_sqrt_maximum_minimum_divide:1x128:f32": "Square root, maximum, minimum, divide 1x128",
     "concatenate:4:f32": "Join 4",
     "gate_estimate:4:f32": "Gate, estimate 4",
