@@ -65,7 +65,8 @@ class Dot:
 class ByteDot:
     """``c`` (i32x4) plus the sums of four neighbouring products of ``a`` and ``b`` (i8x16).
 
-    ``b`` is 0 to 127. An instruction of the relaxed tier alone.
+    Values of ``b`` beyond 127 are what the engine makes of them. An instruction of the relaxed
+    tier alone.
     """
 
     a: str

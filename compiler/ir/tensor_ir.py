@@ -28,9 +28,11 @@ CALLS = (
 POLYNOMIALS = ("exp", "exp_below", "tanh", "erf", "log", "sigmoid", "sin", "cos")
 """Calls that kernels evaluate as polynomials, tens of operations each; ``exp_below``, the ``exp``
 of what is not positive, is one that schedules make."""
-BYTE_DOTS_SATURATE = "byte_dots_saturate"
-"""A call that schedules of the relaxed tier make, of any i32: whether the engine's dot product of
-bytes is pair sums of 16 bits, which saturate, and so three instructions and not one."""
+BYTE_DOT_FLIP = "byte_dot_flip"
+"""A call that schedules of the relaxed tier make, of any i32: what to flip in four signed bytes, so
+that the engine's dot product of signed bytes with them is exact: nothing where it takes them as
+signed, the highest bits where it takes them as unsigned; :data:`NO_FLIP` where it is not exact."""
+NO_FLIP = 1
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne", "and", "or")
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nnjit_studio.compiler.ir.affine import linear_form, value_range, walk
+from nnjit_studio.compiler.ir.affine import linear_form, value_range, variables, walk
 from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
     Binary,
@@ -43,6 +43,8 @@ a second-level cache (2.2 times as fast as 8 MiB for the attention of a Whisper 
 OPERAND_POINTS = 1 << 26
 """Largest operand of a product that goes through ``np.matmul``, 512 MiB: one by one the products
 of a language model's head, 39 million weights for each row, would take minutes."""
+COMPUTED_POINTS = 1 << 25
+"""The same where it is more than elements of one buffer: that takes four times the memory."""
 
 COMPUTED_AS = {
     "f32": np.float64,
@@ -248,25 +250,15 @@ class _Machine:
     def _as_matmul(
         self, stage: Stage, term: Binary, spatial: tuple[Axis, ...], reduce: tuple[Axis, ...]
     ) -> bool:
-        """Sum of products of two affine loads through ``np.matmul``; False if it is not one."""
-        product = term.b
-        if term.op != "add" or not isinstance(product, Binary) or product.op != "mul":
+        """Sum of products through ``np.matmul``; False where it is not one, or not finite.
+
+        Integers go through float64 too, where that holds all of their sums.
+        """
+        product, store, extents = term.b, stage.body[0], stage.extents
+        place = linear_form(store.index, extents)
+        if term.op != "add" or not isinstance(product, Binary) or product.op != "mul" or not place:
             return False
-        extents = stage.extents
-        forms = []
-        for load in (product.a, product.b):
-            if not isinstance(load, Load) or self.memory[load.buffer][0].dtype != np.float64:
-                return False
-            form = linear_form(load.index, extents)
-            reach = value_range(form, extents) if form is not None else None
-            if form is None or reach is None:
-                return False
-            if reach[0] < 0 or reach[1] >= self.memory[load.buffer][0].size:
-                return False
-            if not np.isfinite(self.memory[load.buffer][0]).all():
-                return False
-            forms.append((self.memory[load.buffer], form))
-        (_, (_, a)), (_, (_, b)) = forms
+        a, b = (variables(factor) for factor in (product.a, product.b))
         names = [x.var for x in spatial if x.extent > 1]
         batch = [v for v in names if (v in a) == (v in b)]
         m = [v for v in names if v in a and v not in b]
@@ -274,29 +266,58 @@ class _Machine:
         k = [x.var for x in reduce]
         rest, depth = (math.prod(extents[v] for v in group) for group in (batch, k))
         wide = max(math.prod(extents[v] for v in group) for group in (m, n))
-        store = stage.body[0]
-        place = linear_form(store.index, extents)
-        if place is None or rest * wide * depth > OPERAND_POINTS:
+        if rest * wide * depth > OPERAND_POINTS:
             return False
-        x, y = (
-            Operand(
-                strided(value, form, groups, extents),
-                strided(error, form, groups, extents)
-                if isinstance(error, np.ndarray) and error.any()
-                else None,
-            )
-            for ((value, error), form), groups in zip(
-                forms, ([batch, m, k], [batch, k, n]), strict=True
-            )
-        )
+        x = self._operand(product.a, [batch, m, k], extents)
+        y = self._operand(product.b, [batch, k, n], extents) if x else None
+        if x is None or y is None or x.value.dtype != y.value.dtype:
+            return False
+        integer = x.value.dtype != np.float64
+        if integer:
+            largest = [float(np.abs(o.value.astype(np.float64)).max()) for o in (x, y)]
+            if x.error is not None or y.error is not None or math.prod(largest) * depth > 2**53:
+                return False
+            x, y = (Operand(o.value.astype(np.float64), None) for o in (x, y))
         alike = _repeats((product.a, product.b), reduce)
-        factor = rounding.UNIT + rounding.sum_factor(depth, alike) if self.track else None
+        inexact = self.track and not integer
+        bound = rounding.UNIT + rounding.sum_factor(depth, alike) if inexact else None
         begin, rows, columns = (offsets(place, group, extents) for group in (batch, m, n))
-        for at, part, value in blocks(x, y, factor, BLOCK_POINTS):
+        for at, part, found in blocks(x, y, bound, BLOCK_POINTS):
             index = place[0] + begin[at] + rows[part, None] + columns
-            total = rounding.accumulated("add", self._read(store.buffer, index), value, depth)
+            old = self._read(store.buffer, index)
+            sums = (found[0].astype(np.int64).astype(old[0].dtype), 0.0) if integer else found
+            total = rounding.accumulated("add", old, sums, depth)
             self._write(store.buffer, index, total, index.shape)
         return True
+
+    def _operand(
+        self, factor: Expr, groups: list[list[str]], extents: Mapping[str, int]
+    ) -> Operand | None:
+        """A factor of a sum of products at all points of its variables; None if not finite."""
+        if isinstance(factor, Load):
+            value, error = self.memory[factor.buffer]
+            form = linear_form(factor.index, extents)
+            reach = value_range(form, extents) if form is not None else None
+            if form is None or reach is None or reach[0] < 0 or reach[1] >= value.size:
+                return None
+            if not np.isfinite(value).all():
+                return None
+            value = strided(value, form, groups, extents)
+            if isinstance(error, np.ndarray):
+                error = strided(error, form, groups, extents)
+        else:
+            axes = tuple(Axis(v, extents[v]) for group in groups for v in group)
+            if math.prod(axis.extent for axis in axes) > COMPUTED_POINTS:
+                return None
+            grid, shape = _grids(axes, tuple((0, axis.extent) for axis in axes))
+            single = {v: np.array(0, np.int32) for v in variables(factor) if v not in grid}
+            value, error = self.eval(factor, {**single, **grid})
+            if not np.isfinite(value).all():
+                return None
+            sizes = [math.prod(extents[v] for v in group) for group in groups]
+            value = np.broadcast_to(value, shape).reshape(sizes)
+            error = np.broadcast_to(error, shape).reshape(sizes)
+        return Operand(value, error if isinstance(error, np.ndarray) and error.any() else None)
 
     def _read(self, name: str, index: Array) -> Value:
         data, errors = self.memory[name]

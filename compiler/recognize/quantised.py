@@ -1,7 +1,8 @@
 """Recognisers of matmuls whose weights are stored in 8 or 4 bits.
 
 The importer writes such a sum with its weights in rows of 32-bit words, a word
-for each column: four int8 or eight 4-bit values, neighbours in k. Written as a
+for each column: four int8 or eight 4-bit values, neighbours in k. Below the words of int8 stands
+one more row, which the sum does not read (:func:`in_words`). Written as a
 float32 sum of products over the same axes, the program is one that
 :mod:`nnjit_studio.compiler.recognize.matmul` reads; the operands' storage is kept separately.
 """
@@ -11,6 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from nnjit_studio.compiler.ir.affine import (
     LANES,
@@ -41,7 +45,6 @@ from nnjit_studio.records.quantised import QUANTISED_KINDS
 
 INT8_IN_WORD = 4
 NIBBLES_IN_WORD = 8
-SEVEN_BITS = 127
 
 
 @dataclass(frozen=True)
@@ -62,8 +65,6 @@ class Quantised:
     """Values along k that share a scale; 0 for int8."""
     group_stride: int = 0
     """Elements between two rows of ``scale`` and ``zero``; whole vectors."""
-    symmetric: bool = False
-    """Of int8: no value of B is -128."""
 
     @property
     def kind(self) -> str:
@@ -83,22 +84,31 @@ class Quantised:
 
     @property
     def packed(self) -> PackedWeight:
-        return PackedWeight(self.contraction.b.buffer, self.words, self.contraction.n)
+        rows = self.words + (self.per_word == INT8_IN_WORD)
+        return PackedWeight(self.contraction.b.buffer, rows, self.contraction.n)
 
     def tunable(self, dtype: str) -> bool:
         return not self.contraction.batch
 
     @property
     def words(self) -> int:
-        """Rows of words in B."""
+        """Rows of words along K."""
         return self.contraction.k // self.per_word
 
 
-def recognize_int8(program: Program) -> Quantised | None:
-    """Read a program as a matmul of bytes with bytes: ``i32(A[m, 4 q + r]) * i32(B[q, n, r])``.
+def in_words(weight: NDArray[np.int8]) -> NDArray[np.int8]:
+    """K x N in words of four along k, and one more row: -128 times the sum of each column, int32.
 
-    ``max(i32(B[q, n, r]), -127)`` says that B has no -128.
+    It is what a product has too much of whose other operand was moved by 128 into unsigned bytes.
     """
+    n = weight.shape[1]
+    words = weight.reshape(-1, INT8_IN_WORD, n).transpose(0, 2, 1)
+    moved = (-128 * weight.sum(axis=0, dtype=np.int32)).astype(np.int32)
+    return np.concatenate([words, moved.view(np.int8).reshape(1, n, INT8_IN_WORD)])
+
+
+def recognize_int8(program: Program) -> Quantised | None:
+    """Read a program as a matmul of bytes with bytes: ``i32(A[m, 4 q + r]) * i32(B[q, n, r])``."""
     found = sum_of_factors(program)
     return _int8(*found) if found else None
 
@@ -138,11 +148,10 @@ def _factors(expr: Expr) -> list[Expr]:
 
 
 def _int8(program: Program, target: Load, factors: list[Expr]) -> Quantised | None:
-    values = [_at_least(f) for f in factors]
     operands = [
-        v.value
-        for v in values
-        if isinstance(v, Cast) and v.dtype == "i32" and isinstance(v.value, Load)
+        f.value
+        for f in factors
+        if isinstance(f, Cast) and f.dtype == "i32" and isinstance(f.value, Load)
     ]
     if len(operands) != 2 or len(factors) != 2 or program.buffer(target.buffer).dtype != "i32":
         return None
@@ -152,7 +161,7 @@ def _int8(program: Program, target: Load, factors: list[Expr]) -> Quantised | No
         return None
     if not weight.constant or len(weight.shape) != 3 or weight.shape[2] != INT8_IN_WORD:
         return None
-    words, n, _ = weight.shape
+    rows, n, _ = weight.shape
     extents = program.stages[0].extents
     form = linear_form(b.index, extents)
     if form is None:
@@ -160,16 +169,7 @@ def _int8(program: Program, target: Load, factors: list[Expr]) -> Quantised | No
     # Bytes of a word, columns and rows of words have the strides 1, 4 and 4 N.
     strides = {1: n, INT8_IN_WORD: 1, INT8_IN_WORD * n: INT8_IN_WORD * n}
     index = _restrided(form, strides)
-    found = _read(program, target, a, b.buffer, index, INT8_IN_WORD, words, n)
-    limited = [v for f, v in zip(factors, values, strict=True) if f is not v]
-    return found and replace(found, symmetric=limited == [Cast(b, "i32")])
-
-
-def _at_least(factor: Expr) -> Expr:
-    """The value in ``max(value, -127)``."""
-    if not isinstance(factor, Binary) or factor.op != "max":
-        return factor
-    return factor.a if factor.b == Const(-SEVEN_BITS, "i32") else factor
+    return _read(program, target, a, b.buffer, index, INT8_IN_WORD, rows - 1, n)
 
 
 def _nibbles(program: Program, target: Load, factors: list[Expr]) -> Quantised | None:

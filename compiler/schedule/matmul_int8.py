@@ -6,21 +6,22 @@ column's two lanes, which are added up behind the loop. All products and pair
 sums fit: 255 * 128 * 2 is far from the i32 range, and i32 sums wrap as the
 tensor IR says.
 
-Of bytes, in the relaxed tier: its instruction multiplies 16 bytes of A with as
-many of 7 bits, one word for each of four columns. B is split for it into what
-is above zero and what is below, ``B = P - N``, each with sums of its own; both
-have 7 bits where no value of B is -128. An engine whose processor has no such
-instruction takes three, twice: 16-bit pairs are 1.5 times as fast there
-(measured in V8 on an EPYC), so a kernel asks the engine and has both.
+Of bytes, in the relaxed tier: its instruction multiplies 16 signed bytes of B, four
+neighbours in k of four columns, with a word of A. Engines differ in what the highest bit of A
+is: a sign; or 128, then A is moved by 128 into unsigned bytes, and what that adds to each
+column's sum stands below its words. Or they add pairs of products in 16 bits, which is not exact: a
+kernel asks the engine, and has 16-bit pairs too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from nnjit_studio.compiler.ir.affine import LANES, Affine
 from nnjit_studio.compiler.ir.loops import (
     Apply,
+    Assign,
     AssignVector,
     ByteDot,
     Dot,
@@ -29,12 +30,19 @@ from nnjit_studio.compiler.ir.loops import (
     PairSums,
     Scheduled,
     Statement,
-    VectorValue,
     When,
     Widened,
 )
 from nnjit_studio.compiler.ir.rewrite import int32
-from nnjit_studio.compiler.ir.tensor_ir import BYTE_DOTS_SATURATE, Call, Program
+from nnjit_studio.compiler.ir.tensor_ir import (
+    BYTE_DOT_FLIP,
+    NO_FLIP,
+    Binary,
+    Call,
+    Expr,
+    Program,
+    Var,
+)
 from nnjit_studio.compiler.recognize.quantised import Quantised
 from nnjit_studio.compiler.schedule.epilogue import plan_epilogue
 from nnjit_studio.compiler.schedule.matmul import (
@@ -57,12 +65,12 @@ from nnjit_studio.records.candidate import Candidate
 WORD_BYTES = 4
 HALVES = 2
 """Vectors of B, and sums, for four columns."""
-_GUESSED_ROWS, _GUESSED_COLUMNS, _GUESSED_UNROLL = 6, 4, 2
-"""A sum has two registers: twelve accumulators, and parts of B and A beside them."""
+_GUESSED_ROWS, _GUESSED_UNROLL = 5, 4
+"""Beside ten accumulators stand two vectors of B, one of A and what is flipped in it."""
 
-
-_Steps = Callable[[Plan, int, int, int], list[Statement]]
-_Total = Callable[[str, str], VectorValue]
+_FLIP = "$flip"
+_PAIRS_AT_ONCE = 6
+"""Vectors of results with two sums each, and parts of B and A beside them: they fit sixteen."""
 _Sums = Callable[[Plan, int, int], list[Statement]]
 """Of a plan, rows and vectors: the tile's sums, in its accumulators."""
 
@@ -80,16 +88,16 @@ def schedule_int8(program: Program, quantised: Quantised, candidate: Candidate) 
 
 def schedule_bytes(program: Program, quantised: Quantised, candidate: Candidate) -> Scheduled:
     """As :func:`schedule_int8` for the relaxed tier, by products of bytes where they are exact."""
-    signed = program.buffer(quantised.contraction.a.buffer).dtype == "i8"
-    if not (signed and quantised.symmetric):
+    if program.buffer(quantised.contraction.a.buffer).dtype != "i8":
         return schedule_int8(program, quantised, candidate)
 
     def either(plan: Plan, rows: int, vectors: int) -> list[Statement]:
-        bytes_ = _sums(plan, rows, vectors, _byte_steps, _difference)
-        saturates = Call(BYTE_DOTS_SATURATE, (int32(0),))
-        return [When(saturates, _pair_sums(plan, rows, vectors), bytes_)]
+        exact = Binary("ne", Var(_FLIP), int32(NO_FLIP))
+        return [When(exact, _byte_sums(plan, rows, vectors), _pair_sums(plan, rows, vectors))]
 
-    return _scheduled(program, quantised, candidate, either)
+    scheduled = _scheduled(program, quantised, candidate, either)
+    ask = Assign(((_FLIP, "i32"),), (Call(BYTE_DOT_FLIP, (int32(0),)),))
+    return replace(scheduled, body=[ask, *scheduled.body])
 
 
 def _scheduled(
@@ -97,7 +105,7 @@ def _scheduled(
 ) -> Scheduled:
     unroll = min(candidate.r0, quantised.words)
     vectors = candidate.x0 // LANES
-    operations = unroll * HALVES * (vectors + candidate.y0 * (1 + 2 * vectors))
+    operations = unroll * HALVES * (vectors + candidate.y0 * (1 + vectors))
     check(candidate, quantised, operations)
 
     def tile(plan: Plan, rows: int, columns: int) -> list[Statement]:
@@ -110,36 +118,57 @@ def _scheduled(
 
 
 def _pair_sums(plan: Plan, rows: int, vectors: int) -> list[Statement]:
-    return _sums(plan, rows, vectors, _steps, PairSums)
+    """A few vectors of columns at a time: a sum has two registers here."""
+    at_once = max(1, _PAIRS_AT_ONCE // rows)
+    return [
+        statement
+        for first in range(0, vectors, at_once)
+        for statement in _pairs(plan, rows, range(first, min(vectors, first + at_once)))
+    ]
 
 
-def _sums(plan: Plan, rows: int, vectors: int, steps: _Steps, total: _Total) -> list[Statement]:
-    names = [_sum(i, j, h) for i in range(rows) for j in range(vectors) for h in range(HALVES)]
+def _pairs(plan: Plan, rows: int, vectors: range) -> list[Statement]:
+    grid = [(i, j) for i in range(rows) for j in vectors]
+    return [
+        *(AssignVector(_sum(i, j, h), None, "i32") for i, j in grid for h in range(HALVES)),
+        *_over_words(plan, lambda count: _pair_steps(plan, rows, vectors, count)),
+        *(AssignVector(acc(i, j), PairSums(_sum(i, j, 0), _sum(i, j, 1)), "i32") for i, j in grid),
+    ]
+
+
+def _byte_sums(plan: Plan, rows: int, vectors: int) -> list[Statement]:
+    """They begin with what flipped bytes of A add to them."""
+    flip, none = "flip", "none"
+    start: list[Statement] = [
+        Assign(((flip, "i32"),), (Var(_FLIP),), K),
+        AssignVector(none, None, "i32"),
+        AssignVector("flipped", Apply("i32x4.lt_s", (flip, none)), "i32"),
+    ]
+    for j in range(vectors):
+        at = Affine(_panel_terms(plan), (plan.c.k * plan.columns + LANES * j * WORD_BYTES))
+        start.append(AssignVector("b", Element(plan.c.b.buffer, at, LANES), "i32"))
+        added = Apply("v128.and", ("b", "flipped"))
+        start += [AssignVector(acc(i, j), added, "i32") for i in range(rows)]
+    return [*start, *_over_words(plan, lambda count: _byte_steps(plan, rows, vectors, count))]
+
+
+def _over_words(plan: Plan, steps: Callable[[int], list[Statement]]) -> list[Statement]:
     words, unroll = plan.c.k // WORD_BYTES, plan.unroll
     whole = words // unroll * unroll
     return [
-        *(AssignVector(name, None, "i32") for name in names),
-        For(K, int32(0), int32(whole), unroll, steps(plan, rows, vectors, unroll)),
-        For(K, int32(whole), int32(words), 1, steps(plan, rows, vectors, 1)),
-        *(
-            AssignVector(acc(i, j), total(_sum(i, j, 0), _sum(i, j, 1)), "i32")
-            for i in range(rows)
-            for j in range(vectors)
-        ),
+        For(K, int32(0), int32(whole), unroll, steps(unroll)),
+        For(K, int32(whole), int32(words), 1, steps(1)),
     ]
 
 
 def guess_int8(quantised: Quantised) -> Candidate | None:
-    columns = _GUESSED_COLUMNS if quantised.contraction.m > 1 else None
-    return guessed(quantised, _GUESSED_ROWS, _GUESSED_UNROLL, columns)
+    return guessed(quantised, _GUESSED_ROWS, _GUESSED_UNROLL)
 
 
-def guessed(
-    quantised: Quantised, rows: int, unroll: int, columns: int | None = None
-) -> Candidate | None:
+def guessed(quantised: Quantised, rows: int, unroll: int) -> Candidate | None:
     """A tile of at most so many rows; None of batches."""
     c = quantised.contraction
-    rows, columns = min(c.m, rows), columns or guessed_panel(c)
+    rows, columns = min(c.m, rows), guessed_panel(c)
     return None if c.batch else Candidate(columns, rows, unroll, columns, rows, c.k, "nm", True)
 
 
@@ -170,21 +199,20 @@ def _sum(row: int, vector: int, half: int) -> str:
     return f"sum{row}_{vector}_{half}"
 
 
-def _steps(plan: Plan, rows: int, vectors: int, count: int) -> list[Statement]:
+def _pair_steps(plan: Plan, rows: int, vectors: range, count: int) -> list[Statement]:
     c, columns = plan.c, plan.columns
-    a_terms = terms(c, c.a, ((TILE, rows_stride(plan)), (K, WORD_BYTES * c.a.column)))
-    b_terms = nonzero(((PANEL, columns * c.k), (K, columns * WORD_BYTES)))
+    b_terms = (*_panel_terms(plan), (K, columns * WORD_BYTES))
     body: list[Statement] = []
     for step in range(count):
-        for j in range(vectors):
+        for j in vectors:
             for h in range(HALVES):
                 at = (step * columns + LANES * j + LANES // HALVES * h) * WORD_BYTES
                 wide = Widened(c.b.buffer, Affine(b_terms, at), False)
                 body.append(AssignVector(f"b{j}_{h}", wide, "i32"))
         for i in range(rows):
-            at = c.a.offset + i * c.a.row + step * WORD_BYTES * c.a.column
-            body.append(AssignVector("a", Widened(c.a.buffer, Affine(a_terms, at), True), "i32"))
-            for j in range(vectors):
+            wide = Widened(c.a.buffer, _word_of_a(plan, i, step), True)
+            body.append(AssignVector("a", wide, "i32"))
+            for j in vectors:
                 for h in range(HALVES):
                     name = _sum(i, j, h)
                     body.append(AssignVector(name, Dot("a", f"b{j}_{h}", name), "i32"))
@@ -193,28 +221,31 @@ def _steps(plan: Plan, rows: int, vectors: int, count: int) -> list[Statement]:
 
 def _byte_steps(plan: Plan, rows: int, vectors: int, count: int) -> list[Statement]:
     c, columns = plan.c, plan.columns
-    a_terms = terms(c, c.a, ((TILE, rows_stride(plan)), (K, WORD_BYTES * c.a.column)))
-    b_terms = nonzero(((PANEL, columns * c.k), (K, columns * WORD_BYTES)))
-    body: list[Statement] = [AssignVector("none", None, "i32")]
+    b_terms = (*_panel_terms(plan), (K, columns * WORD_BYTES))
+    body: list[Statement] = []
     for step in range(count):
         for j in range(vectors):
             at = Affine(b_terms, (step * columns + LANES * j) * WORD_BYTES)
-            body += [
-                AssignVector("b", Element(c.b.buffer, at, LANES), "i32"),
-                AssignVector("above", Apply("i8x16.max_s", ("b", "none")), "i32"),
-                AssignVector("below", Apply("i8x16.sub_sat_s", ("above", "b")), "i32"),
-            ]
-            for i in range(rows):
-                at = Affine(a_terms, c.a.offset + i * c.a.row + step * WORD_BYTES * c.a.column)
-                body.append(AssignVector("a", Element(c.a.buffer, at, 0), "i32"))
-                for h, part in enumerate(("above", "below")):
-                    name = _sum(i, j, h)
-                    body.append(AssignVector(name, ByteDot("a", part, name), "i32"))
+            body.append(AssignVector(f"b{j}", Element(c.b.buffer, at, LANES), "i32"))
+        for i in range(rows):
+            word = Element(c.a.buffer, _word_of_a(plan, i, step), 0)
+            body.append(AssignVector("word", word, "i32"))
+            body.append(AssignVector("a", Apply("v128.xor", ("word", "flip")), "i32"))
+            for j in range(vectors):
+                name = acc(i, j)
+                body.append(AssignVector(name, ByteDot(f"b{j}", "a", name), "i32"))
     return body
 
 
-def _difference(above: str, below: str) -> VectorValue:
-    return Apply("i32x4.sub", (above, below))
+def _panel_terms(plan: Plan) -> tuple[tuple[str | Expr, int], ...]:
+    """Of its words and of the row below them."""
+    return nonzero(((PANEL, plan.columns * (plan.c.k + WORD_BYTES)),))
+
+
+def _word_of_a(plan: Plan, row: int, step: int) -> Affine:
+    a = plan.c.a
+    a_terms = terms(plan.c, a, ((TILE, rows_stride(plan)), (K, WORD_BYTES * a.column)))
+    return Affine(a_terms, a.offset + row * a.row + step * WORD_BYTES * a.column)
 
 
 def rows_stride(plan: Plan) -> int:

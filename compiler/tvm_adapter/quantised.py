@@ -17,7 +17,7 @@ from tvm import relax, te, tirx
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from nnjit_studio.compiler.ir.affine import LANES
-from nnjit_studio.compiler.recognize.quantised import INT8_IN_WORD, NIBBLES_IN_WORD, SEVEN_BITS
+from nnjit_studio.compiler.recognize.quantised import INT8_IN_WORD, NIBBLES_IN_WORD, in_words
 from nnjit_studio.errors import UnsupportedOpError
 
 _LARGEST_PRODUCT, _EXACT_FLOATS = 255 * 255, 1 << 24
@@ -86,19 +86,14 @@ class Moved:
     """K x N."""
     zero: NDArray[np.int32]
     """Of each column; all 0 where the zero points themselves were taken off."""
-    symmetric: bool
-    """Whether no value is -128, so that what is above zero and what is below have 7 bits each."""
 
     @classmethod
     def of(cls, weight: NDArray[np.int32], zero: NDArray[np.int32]) -> Moved:
         zero = np.broadcast_to(zero, weight.shape[1:])
         low, high = weight.min(axis=0), weight.max(axis=0)
-        middle = (low + high + 1) // 2
-        fits = np.stack([low - zero >= -SEVEN_BITS, high - zero <= SEVEN_BITS]).all(axis=0)
-        by = zero if fits.all() else np.where(fits, zero, middle)
-        moved = weight - by
-        symmetric = bool(moved.min() >= -SEVEN_BITS and moved.max() <= SEVEN_BITS)
-        return cls(moved.astype(np.int8), (zero - by).astype(np.int32), symmetric)
+        fits = (low - zero >= -128) & (high - zero <= 127)
+        by = zero if fits.all() else np.where(fits, zero, (low + high + 1) // 2)
+        return cls((weight - by).astype(np.int8), (zero - by).astype(np.int32))
 
 
 def signed_bytes(bb: Any, a: Any, zero: Any) -> tuple[Any, Any]:
@@ -112,16 +107,13 @@ def signed_bytes(bb: Any, a: Any, zero: Any) -> tuple[Any, Any]:
 
 
 def product_of_bytes(bb: Any, a: Any, zero_a: Any, b: Moved) -> Any:
-    k, n = b.weight.shape
+    k = len(b.weight)
     rest = -k % INT8_IN_WORD
     weight = np.pad(b.weight, ((0, rest), (0, 0)))
     if rest:
         a = bb.normalize(relax.op.nn.pad(a, [0, 0] * (len(shape_of(a)) - 1) + [0, rest]))
-    words = weight.reshape(-1, INT8_IN_WORD, n).transpose(0, 2, 1)
-    constant = relax.const(np.ascontiguousarray(words))
-    sum_of = _symmetric_sum if b.symmetric else _int8_sum
-
-    total = bb.emit_te(sum_of, a, constant, primfunc_attrs={"op_pattern": MATMUL_LIKE})
+    constant = relax.const(in_words(weight))
+    total = bb.emit_te(_sum_of_words, a, constant, primfunc_attrs={"op_pattern": MATMUL_LIKE})
     if b.zero.any():
         rows = bb.emit_te(_row_sum, a)
         if zero_a is not None:
@@ -143,23 +135,14 @@ def _row_sum(a: Any) -> Any:
     return te.compute((*a.shape[:-1], 1), total, name="row_sum")
 
 
-def _int8_sum(a: Any, b: Any) -> Any:
-    return _sum_of_words(a, b, lambda value: value)
-
-
-def _symmetric_sum(a: Any, b: Any) -> Any:
-    """Written so that kernels, which see no weights, know that none is -128."""
-    return _sum_of_words(a, b, lambda value: te.max(value, tirx.const(-SEVEN_BITS, "int32")))
-
-
-def _sum_of_words(a: Any, b: Any, of: Callable[[Any], Any]) -> Any:
-    words, n, per_word = (int(d) for d in b.shape)
-    q = te.reduce_axis((0, words), name="q")
+def _sum_of_words(a: Any, b: Any) -> Any:
+    rows, n, per_word = (int(d) for d in b.shape)
+    q = te.reduce_axis((0, rows - 1), name="q")
     r = te.reduce_axis((0, per_word), name="r")
 
     def total(*at: Any) -> Any:
         place = (*at[:-1], q * per_word + r)
-        product = a[place].astype("int32") * of(b[q, at[-1], r].astype("int32"))
+        product = a[place].astype("int32") * b[q, at[-1], r].astype("int32")
         return te.sum(product, axis=[q, r])
 
     return te.compute((*a.shape[:-1], n), total, name="matmul_int8")

@@ -49,8 +49,6 @@ _SIMD: dict[str, int] = {
     **_row(0x4D, ("not", "and", "andnot", "or", "xor", "bitselect"), "v128"),
     **_row(0x67, ("ceil", "floor", "trunc", "nearest"), "f32x4"),
     **_row(0xE4, ("add", "sub", "mul", "div", "min", "max", "pmin", "pmax"), "f32x4"),
-    "i8x16.max_s": 0x78,
-    "i8x16.sub_sat_s": 0x72,
     "i8x16.swizzle": 0x0E,
     "i32x4.splat": 0x11,
     "i64x2.splat": 0x12,

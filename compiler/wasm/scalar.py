@@ -8,8 +8,9 @@ from functools import partial
 from nnjit_studio.compiler.ir.affine import affine, loads, variables
 from nnjit_studio.compiler.ir.dtypes import computed
 from nnjit_studio.compiler.ir.tensor_ir import (
-    BYTE_DOTS_SATURATE,
+    BYTE_DOT_FLIP,
     COMPARISONS,
+    NO_FLIP,
     Binary,
     Call,
     Cast,
@@ -275,8 +276,8 @@ def _divide(ctx: Context, expr: Binary, dtype: str) -> Node:
 
 
 def _call(ctx: Context, expr: Call) -> Node:
-    if expr.fn == BYTE_DOTS_SATURATE:
-        return _byte_dots_saturate()
+    if expr.fn == BYTE_DOT_FLIP:
+        return _byte_dot_flip(ctx)
     argument = expr.args[0]
     dtype = ctx.dtype(argument)
     x = scalar(ctx, argument)
@@ -302,14 +303,22 @@ def _call(ctx: Context, expr: Call) -> Node:
     raise CompileError(f"{expr.fn} of {dtype} has no kernel.", "Cast its input to float32.")
 
 
-def _byte_dots_saturate() -> Node:
-    """Two products of 255 and 127 in 16 bits are 32767; as signed bytes or in 32 bits they are not.
+def _byte_dot_flip(ctx: Context) -> Node:
+    """Four products of -128 with the bytes 255 and 128, which no engine can get right by luck.
 
-    Engines may do what their processor does with the highest bit, in the same way all the time.
+    Engines may do what their processor does with the highest bit, in the same way all the time:
+    take it as a sign or not, and add pairs of products in 16 bits or in 32.
     """
-    largest, all_bits, none = (ir.Const("v128", bytes((b,)) * 16) for b in (127, 255, 0))
-    sums = Op("i32x4.relaxed_dot_i8x16_i7x16_add_s", (largest, all_bits, none))
-    return Op("i32.eq", (Op("i32x4.extract_lane", (sums,), 0), i32(2 * 32767)))
+    lowest, none = (ir.Const("v128", bytes((b,)) * 16) for b in (128, 0))
+    others = ir.Const("v128", bytes((255,)) * 4 + bytes((128,)) * 12)
+    dot = Op("i32x4.relaxed_dot_i8x16_i7x16_add_s", (lowest, others, none))
+    sums = ctx.keep("v128", dot)
+    unsigned, signed = (
+        Op("i32.eq", (Op("i32x4.extract_lane", (sums,), lane), i32(value)))
+        for lane, value in ((0, 4 * -128 * 255), (1, 4 * -128 * -128))
+    )
+    flip = Op("select", (i32(0), i32(NO_FLIP), signed))
+    return Op("select", (i32(-0x7F7F7F80), flip, unsigned))
 
 
 def _power(ctx: Context, expr: Binary) -> Node:

@@ -22,8 +22,6 @@ class Storage:
     """Bytes of A's elements, the larger ones."""
     per_word: int = 1
     """Steps of k that ``r0`` counts as one."""
-    sums: int = 1
-    """Registers of sums for four columns."""
     largest_r0: int = 4
     """The unroll that every tile is tried with first, at most."""
     limit_r0: int = 8
@@ -35,16 +33,18 @@ class Storage:
         return self.per_word > 1
 
     def operations(self, x0: int, y0: int, r0: int) -> int:
-        """SIMD multiply-adds (int8: dot products; 4 bits: decoding too) of one unrolled body."""
+        """SIMD operations of one unrolled body: multiply-adds, and loads and decoding of bytes."""
         vectors = -(-x0 // 4)
         if self.per_word == 8:
             return r0 * self.per_word * vectors * (y0 + 4)
-        return r0 * vectors * y0 * self.sums
+        if self.per_word == 4:
+            return 2 * r0 * (vectors + y0 * (1 + vectors))
+        return r0 * vectors * y0
 
 
 FLOAT32 = Storage()
 STORAGES = {
-    MATMUL_INT8: Storage(element_bytes=1, per_word=4, sums=2),
+    MATMUL_INT8: Storage(element_bytes=1, per_word=4),
     MATMUL_4BIT: Storage(element_bytes=4, per_word=8, largest_r0=1, limit_r0=2),
 }
 """By kind of workload; everything else is :data:`FLOAT32`."""

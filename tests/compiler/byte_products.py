@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
-    Binary,
     Buffer,
     Cast,
     Const,
@@ -17,13 +16,8 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 )
 
 
-def byte_product(
-    m: int, k: int, n: int, dtype: str, dequantised: bool = False, symmetric: bool = False
-) -> Program:
-    """A in u8 or i8 times a constant i8 B in words, with a scale and a bias behind it if wanted.
-
-    A symmetric B has no -128.
-    """
+def byte_product(m: int, k: int, n: int, dtype: str, dequantised: bool = False) -> Program:
+    """A in u8 or i8 times a constant i8 B in words, with a scale and a bias behind it if wanted."""
 
     def at(*parts: tuple[str, int]) -> Expr:
         total: Expr | None = None
@@ -35,8 +29,7 @@ def byte_product(
 
     place = at(("m", n), ("n", 1))
     a = Cast(Load("a", at(("m", k), ("q", 4), ("r", 1))), "i32")
-    b: Expr = Cast(Load("b", at(("q", 4 * n), ("n", 4), ("r", 1))), "i32")
-    b = Binary("max", b, Const(-127, "i32")) if symmetric else b
+    b = Cast(Load("b", at(("q", 4 * n), ("n", 4), ("r", 1))), "i32")
     target = "t" if dequantised else "y"
     total = Load(target, place) + a * b
     spatial = (Axis("m", m), Axis("n", n))
@@ -50,7 +43,7 @@ def byte_product(
     ]
     buffers = [
         Buffer("a", dtype, (m, k), "input"),
-        Buffer("b", "i8", (k // 4, n, 4), "input", True),
+        Buffer("b", "i8", (k // 4 + 1, n, 4), "input", True),
     ]
     if not dequantised:
         return Program("product", (*buffers, Buffer("y", "i32", (m, n), "output")), tuple(stages))

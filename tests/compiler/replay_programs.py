@@ -141,7 +141,6 @@ def bytes_times_bytes() -> dict[str, Program]:
         "u8 21x176x36 scaled": byte_product(21, 176, 36, "u8", dequantised=True),
         "i8 17x64x40": byte_product(17, 64, 40, "i8"),
         "u8 1x36x70": byte_product(1, 36, 70, "u8"),
-        "i8 19x64x24 symmetric": byte_product(19, 64, 24, "i8", symmetric=True),
     }
 
 

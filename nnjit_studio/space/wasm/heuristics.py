@@ -216,8 +216,7 @@ def problem_size(c: Candidate, p: Problem) -> tuple[bool, str]:
 
 def registers(c: Candidate, p: Problem) -> tuple[bool, str]:
     """Heuristic 4, relaxed: the tile about fills the registers."""
-    columns = c.x0 * p.storage.sums
-    used, total = register_use(columns, c.y0), p.register_elements
+    used, total = register_use(c.x0, c.y0), p.register_elements
     low, high = p.register_low * total, REGISTER_RANGE[1] * total
     relaxed = (
         f"; lower end relaxed from {REGISTER_RANGE[0]:g} to {p.register_low:g} of them, "
@@ -226,7 +225,7 @@ def registers(c: Candidate, p: Problem) -> tuple[bool, str]:
         else ""
     )
     return low <= used <= high, (
-        f"Reg_thread {used} of {total} elements ({columns}*1 + 1*{c.y0} + {columns}*{c.y0}, "
+        f"Reg_thread {used} of {total} elements ({c.x0}*1 + 1*{c.y0} + {c.x0}*{c.y0}, "
         f"{p.device.vector_registers} vector registers x {p.lanes}), "
         f"accepted {low:.0f}..{high:.0f}{relaxed}"
     )

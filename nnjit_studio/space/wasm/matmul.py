@@ -99,7 +99,7 @@ def _tile_fits(tile: tuple[int, int], problem: Problem) -> bool:
 
 
 def _tile_rank(tile: tuple[int, int], problem: Problem) -> tuple[float, ...]:
-    idle = abs(register_use(tile[0] * problem.storage.sums, tile[1]) - problem.register_elements)
+    idle = abs(register_use(tile[0], tile[1]) - problem.register_elements)
     return (-intensity(*tile), idle, *tile)
 
 
@@ -121,7 +121,7 @@ def _rank(c: Candidate, problem: Problem) -> tuple[object, ...]:
 def _usage(c: Candidate, problem: Problem) -> Usage:
     storage = problem.storage
     l1_bytes = block_bytes(c.x1, c.y1, c.r1) // ELEMENT_BYTES * storage.element_bytes
-    return Usage(register_use(c.x0 * storage.sums, c.y0), l1_bytes)
+    return Usage(register_use(c.x0, c.y0), l1_bytes)
 
 
 def _wider(problem: Problem) -> Iterator[Candidate]:
@@ -131,7 +131,7 @@ def _wider(problem: Problem) -> Iterator[Candidate]:
     else:
         depths = [*powers_of_two(MIN_R1, problem.k), problem.k]
     for x0, y0 in product(WIDE_X0_CHOICES, WIDE_Y0_CHOICES):
-        if not fills(x0 * problem.storage.sums, y0, problem.device, problem.register_low):
+        if not fills(x0, y0, problem.device, problem.register_low):
             continue
         for r0, r1, order in product(R0_CHOICES, depths, ORDERS):
             c = Candidate(x0, y0, r0, x0, y0, r1, order, problem.packable)

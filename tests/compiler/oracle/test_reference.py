@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from byte_products import byte_product
 from matmul_programs import dense, plus, times
 
 from nnjit_studio.compiler.ir.tensor_ir import (
@@ -50,6 +51,60 @@ def test_matmul_with_each_epilogue(tail: str) -> None:
     np.testing.assert_allclose(got.reshape(expected.shape), expected, rtol=1e-12, atol=1e-13)
 
 
+_Bounded = dict[str, tuple[np.ndarray, np.ndarray]]
+
+
+def both_ways(
+    monkeypatch: pytest.MonkeyPatch, program: Program, inputs: dict[str, np.ndarray]
+) -> tuple[_Bounded, _Bounded]:
+    """Results with sums of products as matmuls, and one by one."""
+    taken: list[bool] = []
+    product = reference._Machine._as_matmul
+
+    def seen(*arguments: Any) -> bool:
+        taken.append(product(*arguments))
+        return taken[-1]
+
+    monkeypatch.setattr(reference._Machine, "_as_matmul", seen)
+    at_once = evaluate_with_bound(program, inputs)
+    assert taken and taken[0] and taken[-1]
+    monkeypatch.setattr(reference._Machine, "_as_matmul", lambda *_: False)
+    return at_once, evaluate_with_bound(program, inputs)
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8"])
+def test_products_of_bytes_at_once_are_exact(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    rng = np.random.default_rng(2)
+    low, high = (0, 256) if dtype == "u8" else (-128, 128)
+    inputs = {"a": rng.integers(low, high, (7, 36)), "b": rng.integers(-128, 128, (10, 5, 4))}
+    at_once, one_by_one = both_ways(monkeypatch, byte_product(7, 36, 5, dtype), inputs)
+    np.testing.assert_array_equal(at_once["y"][0], one_by_one["y"][0])
+    assert at_once["y"][0].dtype == np.int32 and not at_once["y"][1].any()
+
+
+def test_products_of_computed_factors_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A border of zeros, and weights that are decoded first."""
+    n, k = Var("n"), Var("k")
+    inside = Binary("ge", k, Const(2, "i32"))
+    a = Select(inside, Load("a", times("m", 4) + k - 2), Const(0.0, "f32"))
+    b = Load("b", times("k", 3) + n) * Load("scale", n)
+    place = times("m", 3) + n
+    stage = Stage(
+        "sum",
+        (Axis("m", 5), Axis("n", 3), Axis("k", 6, "reduce")),
+        (Store("y", place, Load("y", place) + a * b),),
+        (Store("y", place, Const(0.0, "f32")),),
+    )
+    shapes = {"a": (5, 4), "b": (6, 3), "scale": (3,)}
+    buffers = [Buffer(name, "f32", shape, "input") for name, shape in shapes.items()]
+    program = Program("p", (*buffers, Buffer("y", "f32", (5, 3), "output")), (stage,))
+    rng = np.random.default_rng(3)
+    inputs = {name: rng.standard_normal(shape) for name, shape in shapes.items()}
+    at_once, one_by_one = both_ways(monkeypatch, program, inputs)
+    np.testing.assert_allclose(at_once["y"][0], one_by_one["y"][0], rtol=1e-12)
+    np.testing.assert_allclose(at_once["y"][1], one_by_one["y"][1], rtol=1e-3)
+
+
 @pytest.mark.parametrize("peak", [1.0, 5000.0])
 def test_products_of_inexact_values_at_once_are_as_far_off_as_one_by_one(
     monkeypatch: pytest.MonkeyPatch, peak: float
@@ -62,18 +117,7 @@ def test_products_of_inexact_values_at_once_are_as_far_off_as_one_by_one(
     inputs = {b.name: rng.standard_normal(b.shape) for b in program.buffers if b.role == "input"}
     for name in ("in0", "in1"):
         inputs[name][:, 1::2, 3] *= peak
-    taken: list[bool] = []
-    product = reference._Machine._as_matmul
-
-    def seen(*arguments: Any) -> bool:
-        taken.append(product(*arguments))
-        return taken[-1]
-
-    monkeypatch.setattr(reference._Machine, "_as_matmul", seen)
-    at_once = evaluate_with_bound(program, inputs)
-    assert taken[0] and taken[-1]
-    monkeypatch.setattr(reference._Machine, "_as_matmul", lambda *_: False)
-    one_by_one = evaluate_with_bound(program, inputs)
+    at_once, one_by_one = both_ways(monkeypatch, program, inputs)
     for name, (value, bound) in at_once.items():
         np.testing.assert_allclose(value, one_by_one[name][0], rtol=1e-12)
         np.testing.assert_allclose(bound, one_by_one[name][1], rtol=1e-3)

@@ -11,6 +11,7 @@ from wgsl_harness import run_program
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.pipeline.wgsl import from_template
+from nnjit_studio.compiler.recognize.quantised import in_words
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument
 from nnjit_studio.compiler.wgsl.templates.matmul_int8 import PACKED
 from nnjit_studio.errors import CompileError
@@ -27,12 +28,11 @@ def check(program: Program, candidate: GpuCandidate | None, extreme: bool = Fals
     rng = np.random.default_rng(1)
     low, high = (0, 256) if a.dtype == "u8" else (-128, 128)
     x = rng.integers(low, high, a.shape)
-    w = rng.integers(-128, 128, b.shape)
+    w = rng.integers(-128, 128, (a.shape[1], b.shape[1]))
     if extreme:
         x, w = np.full_like(x, high - 1), np.full_like(w, -128)
-    inputs = {"a": x, "b": w, "bias": rng.random(b.shape[1], np.float32)}
-    weights = w.transpose(0, 2, 1).reshape(-1, b.shape[1])
-    expected: np.ndarray = (x @ weights).astype(np.int32)
+    inputs = {"a": x, "b": in_words(w.astype(np.int8)), "bias": rng.random(b.shape[1], np.float32)}
+    expected: np.ndarray = (x @ w).astype(np.int32)
     if program.buffer("y").dtype == "f32":
         expected = expected.astype(np.float32) * np.float32(0.5) + inputs["bias"]
     for tier, requires in zip(GPU_TIERS, ((), (PACKED,)), strict=True):
