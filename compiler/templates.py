@@ -32,6 +32,7 @@ from nnjit_studio.compiler.schedule.attention import (
     with_workspace,
 )
 from nnjit_studio.compiler.schedule.conv2d import guess_conv2d, schedule_conv2d
+from nnjit_studio.compiler.schedule.decoded_panels import schedule_halves, with_panels
 from nnjit_studio.compiler.schedule.default import schedule_default
 from nnjit_studio.compiler.schedule.depthwise_bytes import (
     guess_depthwise_bytes,
@@ -106,9 +107,10 @@ TEMPLATES = (
         "matmul",
         recognize_columns,
         registry.MATMUL,
-        Wasm(schedule_matmul, guess_matmul),
+        Wasm(schedule_halves, guess_matmul),
         _MATMUL_ON_GPU,
         PRODUCTS,
+        with_panels,
     ),
     Template(
         "conv2d",
@@ -148,6 +150,7 @@ TEMPLATES = (
         registry.FOUR_BIT,
         Wasm(schedule_4bit, guess_4bit),
         Wgsl(matmul_4bit.four_bit_document, matmul_4bit.guess),
+        prepare=with_panels,
     ),
     Template(
         "attention",

@@ -60,6 +60,7 @@ class Plan:
     depth: int  # of a reduction block, K if it is not blocked
     pack: bool
     tile: Callable[[Plan, int, int], list[Statement]]
+    panel: str = PANEL  # what counts the panels in B's buffer
 
     @property
     def blocked(self) -> bool:
@@ -120,7 +121,7 @@ def in_blocks(plan: Plan, candidate: Candidate) -> tuple[_Side, list[Statement]]
     m_side = _Side(TILES, TILE, tiles, tiles_in_block)
     outer, inner = (n_side, m_side) if candidate.order == "nm" else (m_side, n_side)
 
-    body = inner.within(_tiles(plan))
+    body = inner.within(tile_here(plan))
     body = outer.within(body)
     body = [For(inner.block, int32(0), int32(inner.blocks), 1, body)]
     if plan.blocked:
@@ -211,7 +212,7 @@ def plan_of(program: Program, c: Contraction, candidate: Candidate) -> Plan:
         )
     depth = -(-candidate.r1 // unroll) * unroll
     epilogue = plan_epilogue(program, c)
-    plan = Plan(c, epilogue, columns, rows, unroll, min(depth, c.k), candidate.pack, _tile)
+    plan = Plan(c, epilogue, columns, rows, unroll, min(depth, c.k), candidate.pack, float_tile)
     if plan.blocked and plan.epilogue.step != 1:
         raise CompileError(
             "Partial sums need a float32 output that the epilogue does not read and that is "
@@ -221,7 +222,7 @@ def plan_of(program: Program, c: Contraction, candidate: Candidate) -> Plan:
     return plan
 
 
-def _tiles(plan: Plan) -> list[Statement]:
+def tile_here(plan: Plan) -> list[Statement]:
     """The tile at PANEL and TILE, whichever of the at most four sizes it has."""
     c = plan.c
     row_tiles, row_rest = divmod(c.m, plan.rows)
@@ -257,7 +258,7 @@ def _when_before(
     return [When(Binary("lt", Var(var), int32(count)), full, rest)]
 
 
-def _tile(plan: Plan, rows: int, columns: int) -> list[Statement]:
+def float_tile(plan: Plan, rows: int, columns: int) -> list[Statement]:
     """One tile: start, reduce, finish."""
     epilogue = plan.epilogue
     widths = [min(LANES, columns - j) for j in range(0, columns, LANES)]
@@ -359,7 +360,7 @@ def _steps(
     if plan.pack:
         # A batch that is a range of columns begins with a panel of its own.
         batch = ((a.var, step * c.k) for a, step in zip(c.batch, c.b.batch, strict=True))
-        b_terms = nonzero((*batch, (PANEL, plan.columns * c.k), (K, plan.columns)))
+        b_terms = nonzero((*batch, (plan.panel, plan.columns * c.k), (K, plan.columns)))
         b_step, b_offset = plan.columns, 0
         widths = [LANES] * len(widths)  # panels are padded with zeros
     else:

@@ -1,8 +1,8 @@
-"""The template of matmuls with 4-bit weights: decoded in registers, once for a tile's rows.
+"""The template of matmuls with 4-bit weights: decoded once for all rows, or for a few.
 
-A step takes a word for each column, eight values along k: each is shifted to
-the low bits, masked, converted and scaled, then multiplied by an element of A
-for every row. Weights stay in 4 bits in memory.
+Of few rows they are decoded in registers: a step takes a word for each column, eight values along
+k; each is shifted to the low bits, masked, converted and scaled, then multiplied by an element of
+A for every row. Of more, a panel of them is decoded ahead (:mod:`.decoded_panels`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,21 @@ from nnjit_studio.compiler.ir.loops import (
     AssignVector,
     Element,
     For,
+    Let,
     MultiplyAdd,
     Scheduled,
     Statement,
+    StoreVector,
 )
 from nnjit_studio.compiler.ir.rewrite import int32, plus, times
 from nnjit_studio.compiler.ir.tensor_ir import Binary, Cast, Const, Expr, Load, Program, Var
 from nnjit_studio.compiler.recognize.quantised import NIBBLES_IN_WORD, Quantised
+from nnjit_studio.compiler.schedule.decoded_panels import (
+    PANELS,
+    decodes_once,
+    in_decoded_panels,
+    place,
+)
 from nnjit_studio.compiler.schedule.epilogue import COLUMN, plan_epilogue
 from nnjit_studio.compiler.schedule.matmul import (
     PANEL,
@@ -28,6 +36,7 @@ from nnjit_studio.compiler.schedule.matmul import (
     Plan,
     acc,
     finish,
+    float_tile,
     nonzero,
     over_tiles,
     terms,
@@ -53,6 +62,8 @@ def schedule_4bit(program: Program, quantised: Quantised, candidate: Candidate) 
         When the candidate does not fit this contraction or is too large.
     """
     c, per_block = quantised.contraction, quantised.block // NIBBLES_IN_WORD
+    if decodes_once(program, c, candidate):
+        return _decoded_once(program, quantised, candidate)
     unroll, vectors = candidate.r0, candidate.x0 // LANES
     check(candidate, quantised, unroll * NIBBLES_IN_WORD * vectors * (candidate.y0 + 4))
     if per_block % unroll:
@@ -73,6 +84,37 @@ def schedule_4bit(program: Program, quantised: Quantised, candidate: Candidate) 
     epilogue = plan_epilogue(program, c, quantised.total)
     plan = Plan(c, epilogue, candidate.x0, candidate.y0, unroll, c.k, True, tile)
     return over_tiles(program, plan, candidate)
+
+
+def _decoded_once(program: Program, quantised: Quantised, candidate: Candidate) -> Scheduled:
+    """A step of the product takes half of the values of ``r0`` words."""
+    c, columns = quantised.contraction, candidate.x0
+    unroll = NIBBLES_IN_WORD // 2 * candidate.r0
+    epilogue = plan_epilogue(program, c, quantised.total)
+    plan = Plan(c, epilogue, columns, candidate.y0, unroll, c.k, True, float_tile)
+    vectors = columns // LANES
+    words: list[Statement] = []
+    for j in range(vectors):
+        index = Affine(_words(plan, quantised), LANES * j)
+        words.append(AssignVector(f"word{j}", Element(c.b.buffer, index, LANES), "i32"))
+    for r in range(NIBBLES_IN_WORD):
+        for j in range(vectors):
+            words.append(Assign(((f"b{j}", "f32"),), (_decoded(quantised, j, r),), COLUMN))
+            at = place(plan, ((BLOCK, quantised.block), (K, NIBBLES_IN_WORD)), r, LANES * j)
+            words.append(StoreVector(f"b{j}", PANELS, at, LANES))
+    block: list[Statement] = [
+        *_block_values(quantised, columns),
+        For(K, int32(0), int32(quantised.block // NIBBLES_IN_WORD), 1, words),
+    ]
+    blocks = For(BLOCK, int32(0), int32(c.k // quantised.block), 1, block)
+    decode: list[Statement] = [Let(COLUMN, times(Var(PANEL), columns), [blocks])]
+    return in_decoded_panels(program, plan, decode)
+
+
+def _words(plan: Plan, quantised: Quantised) -> tuple[tuple[str | Expr, int], ...]:
+    """Where the words of a panel's block stand."""
+    columns, per_block = plan.columns, quantised.block // NIBBLES_IN_WORD
+    return nonzero(((PANEL, columns * quantised.words), (BLOCK, columns * per_block), (K, columns)))
 
 
 def _block_values(quantised: Quantised, columns: int) -> list[Statement]:
@@ -99,8 +141,7 @@ def _steps(
     c, columns, block = plan.c, plan.columns, quantised.block
     a_inner = (TILE, rows_stride(plan)), (BLOCK, block * c.a.column)
     a_terms = terms(c, c.a, (*a_inner, (K, NIBBLES_IN_WORD * c.a.column)))
-    b_inner = (PANEL, columns * quantised.words), (BLOCK, columns * (block // NIBBLES_IN_WORD))
-    b_terms = nonzero((*b_inner, (K, columns)))
+    b_terms = _words(plan, quantised)
     body: list[Statement] = []
     for step in range(count):
         for j in range(vectors):

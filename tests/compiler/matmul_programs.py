@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from nnjit_studio.compiler.ir.affine import rewrite
 from nnjit_studio.compiler.ir.tensor_ir import (
@@ -109,3 +110,11 @@ def dense(m: int, k: int, n: int, epilogue: str = "bias") -> Program:
         Buffer("acc", "f32", (m, n), "workspace"),
     )
     return Program("matmul_" + epilogue, buffers, (sum_stage(m, k, n, "acc"), stage))
+
+
+def in_halves(program: Program) -> Program:
+    """The program with its constant matrix in f16."""
+    buffers = tuple(
+        replace(b, dtype="f16") if b.constant and len(b.shape) == 2 else b for b in program.buffers
+    )
+    return replace(program, buffers=buffers)

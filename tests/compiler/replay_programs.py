@@ -8,9 +8,8 @@ from functools import cache
 from pathlib import Path
 
 from byte_products import byte_product
-from matmul_programs import dense
+from matmul_programs import dense, in_halves
 from small_programs import matmul_bias, softmax
-from test_halves import in_halves
 from test_quantised import four_bit_model
 
 from nnjit_studio.bench.tuner.row_programs import layernorm_program, softmax_program

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from kernel_harness import run_kernel
-from matmul_programs import dense
+from matmul_programs import dense, in_halves
 from small_programs import softmax
 
 from nnjit_studio.compiler.importer.program.half_weights import imported, keep_halves
@@ -24,14 +24,6 @@ from nnjit_studio.records.candidate import Candidate
 
 EVERY = np.arange(65536, dtype=np.uint16).view(np.float16)
 FINITE = EVERY[np.isfinite(EVERY)]
-
-
-def in_halves(program: Program) -> Program:
-    """The program with its constant matrix in f16."""
-    buffers = tuple(
-        replace(b, dtype="f16") if b.constant and len(b.shape) == 2 else b for b in program.buffers
-    )
-    return replace(program, buffers=buffers)
 
 
 @pytest.mark.parametrize("count", [len(FINITE), len(FINITE) - 1, 7, 6, 5])
