@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, external_data_helper, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
+
+from nnjit_studio.compiler.onnx_file.external import tensor_bytes
 
 MAPPED_BYTES = 1 << 20
 """From here on external data stays in its file."""
@@ -32,7 +34,7 @@ def load_external(tensors: list[TensorProto], folder: Path) -> None:
                 if entry.key == "location":
                     entry.value = str((folder / entry.value).resolve())
         else:
-            _read(tensor, folder)
+            read_external(tensor, folder)
 
 
 def load_mapped(model: onnx.ModelProto) -> None:
@@ -65,7 +67,15 @@ def _mappable(tensor: TensorProto) -> bool:
     return bool(size >= MAPPED_BYTES and length == size)
 
 
-def _read(tensor: TensorProto, folder: Path) -> None:
-    external_data_helper.load_external_data_for_tensor(tensor, str(folder))
+def read_external(tensor: TensorProto, folder: Path) -> None:
+    """Read an external tensor into the model.
+
+    onnx's own reader refuses files that have a second name (a hard link) or are links in the
+    folder, as caches of downloads and copies of models have them.
+    """
+    entry = {e.key: e.value for e in tensor.external_data}
+    with (folder / entry["location"]).open("rb") as file:
+        file.seek(int(entry.get("offset", 0)))
+        tensor.raw_data = file.read(int(entry.get("length", tensor_bytes(tensor))))
     tensor.data_location = TensorProto.DEFAULT
     del tensor.external_data[:]

@@ -6,7 +6,7 @@ Runs in the compile process. Nothing outside the model's own folder is read.
 from __future__ import annotations
 
 import stat
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -68,10 +68,13 @@ def load_model(path: Path) -> onnx.ModelProto:
     check_count(model)
     check_external_data(model, path)
     _check_fits(model)
-    # The checker's C++ takes no path that is not ASCII in every locale.
+    # The checker's C++ takes no path that is not ASCII in every locale, and no external data of two
+    # names (a hard link), which copies of models have.
     changed = put_in_order(model.graph) | _name_domains(model) | (not str(path).isascii())
+    own = _external(model.graph.initializer)
+    light = changed or (own and own == _external(tensors_of(model.graph)))
     try:
-        onnx.checker.check_model(_without_external(model) if changed else str(path))
+        onnx.checker.check_model(_without_external(model) if light else str(path))
         load_external(list(tensors_of(model.graph)), path.parent)
     except Exception as e:
         reason = str(e).strip().splitlines()[0][:200]
@@ -123,7 +126,7 @@ def _runtime_operators() -> frozenset[str]:
 
 def _without_external(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with weights that stand in files of their own as inputs, for the checker."""
-    if not _external(model):
+    if not _external(tensors_of(model.graph)):
         return model
     light = onnx.ModelProto()
     light.CopyFrom(model)
@@ -166,8 +169,9 @@ def check_memory(nbytes: int, what: str) -> None:
         )
 
 
-def _external(model: onnx.ModelProto) -> bool:
-    return any(t.data_location == onnx.TensorProto.EXTERNAL for t in tensors_of(model.graph))
+def _external(tensors: Iterable[onnx.TensorProto]) -> int:
+    """How many have their values in a file of their own."""
+    return sum(t.data_location == onnx.TensorProto.EXTERNAL for t in tensors)
 
 
 def inlined(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -23,6 +23,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 )
 from nnjit_studio.compiler.oracle.reference import evaluate_with_bound
 from nnjit_studio.compiler.oracle.rounding import UNIT, Array
+from nnjit_studio.compiler.recognize.quantised import INT8_IN_WORD, Quantised, in_words
 from nnjit_studio.compiler.recognize.subject import packed_weight
 from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.model import DTYPE_BYTES
@@ -59,6 +60,7 @@ def make_fixture(workload_key: str, program: Program, seed: int = SEED) -> Fixtu
     need that guard, and it must not miss an element. Where there is one such
     input, every fourth row lies far below zero as a whole: there a sum of
     largest values guards nothing. (Of two, the products would be too large.)
+    Operands of a product of bytes are any bytes.
 
     The bound is the running error bound of an f32 kernel
     (:mod:`nnjit_studio.compiler.oracle.rounding`) and one rounding of the result;
@@ -133,7 +135,23 @@ def _inputs(key: str, program: Program, seed: int, positive: bool) -> dict[str, 
             low, high = _integer_range(program, buffer)
             drawn = rng.integers(low, high, size)
         result[buffer.name] = drawn.astype(STORAGE[buffer.dtype])
+    found = subject_of(program)
+    if isinstance(found, Quantised) and found.per_word == INT8_IN_WORD:
+        result |= _bytes(program, found, rng)
     return result
+
+
+def _bytes(program: Program, found: Quantised, rng: np.random.Generator) -> dict[str, Array]:
+    """Both operands of a product; what stands below the weight's words follows from them."""
+    c = found.contraction
+    weight = rng.integers(-128, 128, (c.k, c.n)).astype(np.int8)
+    operands: dict[str, Array] = {c.b.buffer: in_words(weight).reshape(-1)}
+    a = program.buffer(c.a.buffer)
+    if a.role == "input":
+        low = 0 if a.dtype == "u8" else -128
+        drawn = rng.integers(low, low + 256, math.prod(a.shape))
+        operands[a.name] = drawn.astype(STORAGE[a.dtype])
+    return operands
 
 
 def _guards_exponentials(program: Program) -> bool:

@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from nnjit_studio.compiler.onnx_file.arrays import read_external
+from nnjit_studio.compiler.onnx_file.external import tensors_of
+
 _MOST_BYTES = 900 << 20
 """A larger model stays in half precision: as float32 it would not fit into one message."""
 
@@ -45,7 +48,7 @@ def _keep_operands(model: Any) -> bool:
 
 
 def _widen(model: Any, folder: Path) -> bool:
-    from onnx import TensorProto, external_data_helper, numpy_helper
+    from onnx import TensorProto, numpy_helper
 
     half = TensorProto.FLOAT16
     if not any(t.data_type == half for g in _graphs(model.graph) for t in g.initializer):
@@ -55,7 +58,9 @@ def _widen(model: Any, folder: Path) -> bool:
     }
     if sum((folder / name).stat().st_size for name in files) + model.ByteSize() > _MOST_BYTES:
         return False
-    external_data_helper.load_external_data_for_model(model, str(folder))
+    for tensor in tensors_of(model.graph):
+        if tensor.data_location == TensorProto.EXTERNAL:
+            read_external(tensor, folder)
 
     def widened(tensor: Any) -> None:
         if tensor.data_type == half:

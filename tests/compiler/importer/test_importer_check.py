@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from onnx_models import mlp, save
 
 from nnjit_studio.compiler.importer.onnx.input_shapes import fix_input_shapes
 from nnjit_studio.compiler.onnx_file import check
+from nnjit_studio.compiler.onnx_file.arrays import array_of
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 from nnjit_studio.model import GivenShapes
 
@@ -70,6 +72,16 @@ def test_short_external_data(tmp_path: Path) -> None:
     (tmp_path / "weights.data").write_bytes(b"\0" * 10)
     with pytest.raises(ModelError, match="too short"):
         check.load_model(path)
+
+
+@pytest.mark.parametrize("second", [Path.hardlink_to, Path.symlink_to])
+def test_external_data_of_two_names(tmp_path: Path, second: Callable[[Path, Path], None]) -> None:
+    path = with_external_data(tmp_path)
+    expected = [array_of(t) for t in check.load_model(path).graph.initializer]
+    (tmp_path / "weights.data").rename(tmp_path / "whole.data")
+    second(tmp_path / "weights.data", tmp_path / "whole.data")
+    for value, tensor in zip(expected, check.load_model(path).graph.initializer, strict=True):
+        np.testing.assert_array_equal(array_of(tensor), value)
 
 
 @pytest.mark.parametrize("location", ["../secret.data", "/etc/passwd", "link.data", ""])

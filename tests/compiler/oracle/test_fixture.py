@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from byte_products import byte_product
 from matmul_programs import dense
 from numpy.typing import NDArray
 
 from nnjit_studio.compiler.ir.tensor_ir import Axis, Buffer, Load, Program, Stage, Store, Var
 from nnjit_studio.compiler.oracle.fixture import make_fixture
+from nnjit_studio.compiler.recognize.quantised import in_words
 from nnjit_studio.records import Fixture
 
 Array = NDArray[Any]
@@ -83,3 +85,16 @@ def test_indices_are_valid_for_what_they_gather() -> None:
     )
     ids = np.frombuffer(fixture.args[1].data or b"", np.int64)
     assert set(ids.tolist()) == {0, 1, 2}
+
+
+def test_operands_of_a_product_of_bytes_are_any_bytes_and_have_their_sums() -> None:
+    m, k, n = 6, 64, 24
+    fixture = make_fixture("bytes", byte_product(m, k, n, "i8"))
+    a, b = (np.frombuffer(arg.data or b"", np.int8) for arg in fixture.args[:2])
+    assert a.min() < -100 and a.max() > 100
+    words = b.reshape(k // 4 + 1, n, 4)
+    weight = words[:-1].transpose(0, 2, 1).reshape(k, n)
+    np.testing.assert_array_equal(words, in_words(weight))
+    np.testing.assert_array_equal(
+        fixture.expected[0].reshape(m, n), a.reshape(m, k).astype(int) @ weight
+    )
