@@ -17,6 +17,7 @@ from nnjit_studio.compiler.ir.loops import (
     AssignVector,
     Element,
     For,
+    Let,
     Scheduled,
     Statement,
     StoreVector,
@@ -51,9 +52,9 @@ def with_panels(program: Program) -> Program:
     quantised = recognize_4bit(program)
     c = quantised.contraction if quantised else recognize_columns(program)
     stored = c is not None and (quantised is not None or (c.packable and c.b.dtype == "f16"))
-    if not c or not stored or c.m == 1 or c.batch or _has_room(program):
+    if not c or not stored or c.m == 1 or _has_room(program):
         return program
-    elements = _parts(c, LANES) * WIDEST * c.k
+    elements = c.batches * _parts(c, LANES) * WIDEST * c.k
     room = Buffer(PANELS, "f32", (elements,), "workspace")
     return replace(program, buffers=(*program.buffers, room))
 
@@ -76,14 +77,18 @@ def in_decoded_panels(program: Program, plan: Plan, decode: list[Statement]) -> 
     """The loops of a plan over all of K; ``decode`` writes the panel ``PANEL`` at :func:`place`."""
     c = plan.c
     parts, panels = _parts(c, plan.columns), -(-c.n // plan.columns)
-    decoded = replace(c, b=replace(c.b, buffer=PANELS, dtype="f32"))
+    held = replace(c.b, buffer=PANELS, dtype="f32", batch=(0,) * len(c.batch))
+    decoded = replace(c, b=held)
     tile = tile_here(replace(plan, c=decoded, panel=PART))
     row_tiles = For(TILE, int32(0), int32(-(-c.m // plan.rows)), 1, tile)
-    begin, end = (times(plus(Var(PART), i), panels) // parts for i in (0, 1))
+    part = Var(PART) % parts if c.batch else Var(PART)
+    begin, end = (times(plus(part, i), panels) // parts for i in (0, 1))
     body: list[Statement] = [For(PANEL, begin, end, 1, [*decode, row_tiles])]
+    for axis in c.batch:  # a packable weight has one at most, of ranges of its columns
+        body = [Let(axis.var, Var(PART) // parts, body)]
     names = [b.name for b in program.buffers]
     wanted = ((names.index(c.b.buffer), plan.columns),)
-    return Scheduled([For(PART, Var(BEGIN), Var(END), 1, body)], parts, wanted)
+    return Scheduled([For(PART, Var(BEGIN), Var(END), 1, body)], c.batches * parts, wanted)
 
 
 def place(plan: Plan, terms: tuple[tuple[str, int], ...], row: int, column: int) -> Affine:
@@ -97,10 +102,11 @@ def _widen(plan: Plan) -> list[Statement]:
     """A panel of halves."""
     c, columns = plan.c, plan.columns
     unroll = next(step for step in (4, 2, 1) if c.k % step == 0)
+    begins = [(a.var, step * c.k) for a, step in zip(c.batch, c.b.batch, strict=True)]
     body: list[Statement] = []
     for row in range(unroll):
         for j in range(0, columns, LANES):
-            at = Affine(((PANEL, columns * c.k), (K, columns)), row * columns + j)
+            at = Affine((*begins, (PANEL, columns * c.k), (K, columns)), row * columns + j)
             body += [
                 AssignVector("wide", Element(c.b.buffer, at, LANES)),
                 StoreVector("wide", PANELS, place(plan, ((K, 1),), row, j), LANES),
@@ -113,4 +119,5 @@ def _has_room(program: Program) -> bool:
 
 
 def _parts(c: Contraction, columns: int) -> int:
-    return min(PARTS, -(-c.n // columns))
+    """Parallel steps of a batch."""
+    return max(1, min(PARTS // c.batches, -(-c.n // columns)))

@@ -25,7 +25,7 @@ from nnjit_studio.compiler.ir.rewrite import map_stores
 from nnjit_studio.compiler.ir.tensor_ir import Const, Expr, Load, Program, Store, stage_expressions
 from nnjit_studio.compiler.onnx_file.check import content_key
 from nnjit_studio.compiler.recognize.contraction import Contraction
-from nnjit_studio.compiler.templates import subject_of
+from nnjit_studio.compiler.templates import prepared, subject_of
 from nnjit_studio.compiler.tvm_adapter import ProgramCall, Value
 from nnjit_studio.model.plan import HALF_SCALE
 
@@ -79,7 +79,8 @@ def _reading_halves(program: Program, names: Collection[str]) -> Program:
 
     stages = tuple(map_stores(stage, reading) for stage in program.stages)
     buffers = tuple(replace(b, dtype="f16") if b.name in names else b for b in program.buffers)
-    return replace(program, buffers=buffers, stages=stages)
+    # Kernels of halves need another workspace.
+    return prepared(replace(program, buffers=buffers, stages=stages))
 
 
 def _read_by_vectors(program: Program) -> Iterator[str]:

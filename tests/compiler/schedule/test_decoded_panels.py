@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernel_harness import run_kernel
-from matmul_programs import dense, in_halves
+from matmul_programs import dense, in_halves, times
 
+from nnjit_studio.compiler.ir.tensor_ir import Axis, Buffer, Const, Load, Program, Stage, Store, Var
 from nnjit_studio.compiler.oracle.reference import evaluate
 from nnjit_studio.compiler.pipeline.wasm import compile_program
 from nnjit_studio.compiler.schedule.decoded_panels import PANELS
@@ -42,6 +43,43 @@ def test_products_with_halves(m: int, k: int, n: int, tier: str) -> None:
         )
         once = order == "nm" and x0 <= 8 and y0 < m
         assert bool((got[PANELS].view(np.uint32) != 0xCDCDCDCD).any()) == once
+
+
+def heads(batch: int, m: int, k: int, n: int) -> Program:
+    """As Q, K and V are one product: each batch has ``n`` of the weight's columns."""
+    out = times("h", m * n) + times("m", n) + Var("n")
+    a = Load("a", times("m", k) + Var("k"))
+    w = Load("w", times("k", batch * n) + times("h", n) + Var("n"))
+    stage = Stage(
+        "sum",
+        (Axis("h", batch), Axis("m", m), Axis("n", n), Axis("k", k, "reduce")),
+        (Store("out", out, Load("out", out) + a * w),),
+        (Store("out", out, Const(0.0, "f32")),),
+    )
+    buffers = (
+        Buffer("a", "f32", (m, k), "input"),
+        Buffer("w", "f32", (k, batch * n), "input", True),
+        Buffer("out", "f32", (batch, m, n), "output"),
+    )
+    return Program("heads", buffers, (stage,))
+
+
+@pytest.mark.parametrize(("batch", "m", "k", "n"), [(3, 13, 24, 16), (30, 9, 10, 8)])
+def test_ranges_of_columns(batch: int, m: int, k: int, n: int) -> None:
+    program = prepared(in_halves(heads(batch, m, k, n)))
+    rng = np.random.default_rng(m)
+    inputs = {
+        "a": rng.standard_normal((m, k)),
+        "w": rng.standard_normal((k, batch * n)).astype(np.float16),
+    }
+    expected = evaluate(program, inputs)["out"]
+    for x0, y0 in ((8, 6), (4, 2)):
+        candidate = Candidate(x0, y0, 2, x0, y0, k, "nm", True)
+        made = compile_program(program, candidate, "simd128")
+        call = (program, made.data, made.parallel_extent, inputs, made.panels)
+        got = run_kernel(*call, parts=3)
+        np.testing.assert_allclose(got["out"], expected, rtol=1e-5, atol=1e-5)
+        assert (got[PANELS].view(np.uint32) != 0xCDCDCDCD).any()
 
 
 def test_rows_alone_need_no_room() -> None:
