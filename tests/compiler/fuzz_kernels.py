@@ -18,7 +18,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from byte_products import byte_product
 from kernel_harness import NUMPY, run_kernel
+from matmul_programs import in_halves
 
 from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
@@ -42,6 +44,7 @@ from nnjit_studio.compiler.oracle.rounding import UNIT
 from nnjit_studio.compiler.pipeline.passes import Artifact
 from nnjit_studio.compiler.pipeline.wasm import compile_program
 from nnjit_studio.compiler.recognize.contraction import Contraction
+from nnjit_studio.compiler.recognize.quantised import Quantised, in_words
 from nnjit_studio.compiler.recognize.workload import workload_for
 from nnjit_studio.compiler.spelling import program_for
 from nnjit_studio.compiler.templates import prepared, subject_of
@@ -266,6 +269,14 @@ def inputs_of(program: Program, rng: np.random.Generator, kind: str) -> dict[str
             drawn = np.where(rng.random(size) < 0.1, minus, drawn)
         with np.errstate(all="ignore"):
             result[b.name] = np.asarray(drawn).astype(dtype).reshape(b.shape)
+        if b.constant and b.dtype == "f16":  # the importer stores finite weights alone
+            result[b.name] = np.nan_to_num(result[b.name])
+    found = subject_of(program)
+    if isinstance(found, Quantised):
+        weight = result[found.contraction.b.buffer]
+        *words, _ = weight.astype(np.int8)
+        rows = np.stack(words).transpose(0, 2, 1).reshape(-1, weight.shape[1])
+        result[found.contraction.b.buffer] = in_words(rows)
     return result
 
 
@@ -291,7 +302,7 @@ def compare(got: np.ndarray, expected: np.ndarray, error: np.ndarray) -> str:
 
 
 def contractions(rng: np.random.Generator) -> tuple[Program, list[Candidate | None]]:
-    """A random matmul of any kind, attention or a convolution, with some of its candidates."""
+    """A random product of any kind, attention or a convolution, with some of its candidates."""
 
     def dim(high: int) -> int:
         return int(rng.integers(1, high))
@@ -308,10 +319,18 @@ def contractions(rng: np.random.Generator) -> tuple[Program, list[Candidate | No
         spec = f"attention:{dim(5)}x{dim(30)}x{dim(40)}x{16 * dim(4)}:f32"
     else:
         spec = convolution(rng)
-    program = prepared(program_for(spec))
+    program = program_for(spec)
+    if form < 0.6 and rng.random() < 0.4:
+        program = in_halves(program)
+        if rng.random() < 0.5:
+            dtype = str(rng.choice(["u8", "i8"]))
+            program = byte_product(dim(40), 4 * dim(18), dim(70), dtype, bool(rng.integers(2)))
+    program = prepared(program)
     subject = subject_of(program)
     device = DeviceProfile("fuzz", "fuzz", vector_registers=int(rng.choice([16, 32])))
-    packable = isinstance(subject, Contraction) and subject.packable
+    packable = isinstance(subject, Quantised) or (
+        isinstance(subject, Contraction) and subject.packable
+    )
     workload = workload_for(program, subject)
     found: list[Candidate | None] = []
     if workload.tunable:
@@ -376,17 +395,30 @@ def check(
     wanted: dict[str, tuple[np.ndarray, np.ndarray]],
     counts: Counter[str],
 ) -> str:
-    """One run between red zones, compared."""
-    extent = kernel.parallel_extent
+    """One run between red zones, compared; of bytes in both engines, whose instructions differ."""
+    bytes_ = isinstance(subject_of(program), Quantised)
+    found = (_differs(program, kernel, inputs, wanted, e) for e in (False, True)[: 1 + bytes_])
+    for value, error in wanted.values():
+        counts["elements"] += value.size
+        counts["unknown"] += int(np.count_nonzero(~np.isfinite(error)))
+    return next(filter(None, found), "")
+
+
+def _differs(
+    program: Program,
+    kernel: Artifact,
+    inputs: dict[str, np.ndarray],
+    wanted: dict[str, tuple[np.ndarray, np.ndarray]],
+    deterministic: bool,
+) -> str:
+    call = (program, kernel.data, kernel.parallel_extent, inputs, kernel.panels)
     try:
-        got = run_kernel(program, kernel.data, extent, inputs, kernel.panels, min(2, extent))
+        got = run_kernel(*call, parts=min(2, kernel.parallel_extent), deterministic=deterministic)
     except AssertionError as e:
         return str(e)
     except Exception as e:  # a trap, or a module that the engine refuses
         return f"{type(e).__name__}: {e}"
     for name, (value, error) in wanted.items():
-        counts["elements"] += value.size
-        counts["unknown"] += int(np.count_nonzero(~np.isfinite(error)))
         detail = compare(got[name], value, error)
         if detail:
             return detail
