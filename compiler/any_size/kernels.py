@@ -25,6 +25,7 @@ from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.pipeline.wasm import encoded, lowered
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.recognize.convolution import Conv2d
+from nnjit_studio.compiler.recognize.quantised import Quantised
 from nnjit_studio.compiler.templates import match
 from nnjit_studio.compiler.wasm.ir import Function
 from nnjit_studio.model.open_plan import OpenKernel, Scalar, Variant
@@ -141,11 +142,12 @@ class _Maker:
             self.settings = tuple(chosen)
             return list(chosen.values())
         found = [match(self.at(sizes)) for sizes in drawn]
-        products = [f.subject for f in found if f and isinstance(f.subject, Contraction)]
-        if len(products) < len(drawn):
+        subjects = [f.subject for f in found if f]
+        products = [s.contraction if isinstance(s, Quantised) else s for s in subjects]
+        if len(products) < len(drawn) or not isinstance(products[0], Contraction):
             return []
         first = found[0]
-        guess = first.template.wasm.guess(products[0]) if first and first.template.wasm else None
+        guess = first.template.wasm.guess(subjects[0]) if first and first.template.wasm else None
         if guess is None:
             return []
         by = {"m": guess.y0, "n": guess.x0, "k": math.lcm(guess.r0, LANES)}

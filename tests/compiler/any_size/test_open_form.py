@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,11 +30,18 @@ def rand(*shape: int) -> np.ndarray:
     return RNG.standard_normal(shape).astype(np.float32)
 
 
-def written(folder: Path, nodes: list[Any], x: list[Any], weights: dict[str, Any]) -> Path:
+def written(
+    folder: Path,
+    nodes: list[Any],
+    x: list[Any],
+    weights: dict[str, Any],
+    domains: Mapping[str, int] = MappingProxyType({}),
+) -> Path:
     tensors = [numpy_helper.from_array(np.asarray(a), n) for n, a in weights.items()]
     y = port("y", FLOAT, [None] * len(x))
     graph = helper.make_graph(nodes, "g", [port("x", FLOAT, x)], [y], tensors)
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    opsets = [helper.make_opsetid(d, v) for d, v in {"": 17, **domains}.items()]
+    made = helper.make_model(graph, opset_imports=opsets, ir_version=9)
     path = folder / "m.onnx"
     path.write_bytes(made.SerializeToString())
     return path
@@ -111,6 +119,34 @@ def test_a_perceptron_takes_any_batch(tmp_path: Path) -> None:
     shapes = [(n, 20) for n in (1, 2, 3, 4, 5, 6, 7, 12, 13, 17, 64, 131, 1000)]
     plan = checked(layers(tmp_path), tmp_path, shapes, (3, 20))
     assert max(len(k.variants) for k in plan.kernels.values()) == 6
+
+
+def quantised(folder: Path) -> Path:
+    """A product of bytes, rounded at run time, then one with weights of 4 bits."""
+    codes = RNG.integers(0, 256, (24, 2, 8)).astype(np.uint8)
+    four = {"K": 32, "N": 24, "bits": 4, "block_size": 16, "domain": "com.microsoft"}
+    nodes = [
+        node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+        node("MatMulInteger", ["q", "w", "z"], ["i"]),
+        node("Cast", ["i"], ["f"], to=FLOAT),
+        node("Mul", ["s", "step"], ["t"]),
+        node("Mul", ["f", "t"], ["g"]),
+        node("Relu", ["g"], ["h"]),
+        node("MatMulNBits", ["h", "codes", "scales"], ["y"], **four),
+    ]
+    weights = {
+        "w": RNG.integers(-128, 128, (20, 32)).astype(np.int8),
+        "step": np.float32(0.02),
+        "codes": codes,
+        "scales": RNG.uniform(0.01, 0.1, 48).astype(np.float32),
+    }
+    return written(folder, nodes, ["batch", 20], weights, {"com.microsoft": 1})
+
+
+def test_quantised_weights_take_any_batch(tmp_path: Path) -> None:
+    shapes = [(n, 20) for n in (1, 2, 5, 6, 7, 11, 12, 13, 64, 131)]
+    plan = checked(quantised(tmp_path), tmp_path, shapes, (3, 20))
+    assert max(len(k.variants) for k in plan.kernels.values()) <= 7
 
 
 def test_attention_takes_any_batch_and_length(tmp_path: Path) -> None:
