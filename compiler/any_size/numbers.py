@@ -26,6 +26,9 @@ TOLERANCE = 1e-3
 """Of an output's largest absolute value, for the largest difference of an element."""
 HALF_TOLERANCE = 2e-2
 """The same where the bundle keeps weights as f16 and ONNX Runtime has f32."""
+ROUNDED_TOLERANCE = 0.1
+"""The same where the model rounds activations to 8 bits: sums in another order fall on other steps,
+which moved MiniLM's by 0.03."""
 FLIPPED = 0.01
 """The share of whole numbers that may differ: two equal scores may change places."""
 
@@ -65,6 +68,7 @@ def check_numbers(
         When an output differs by more than :data:`TOLERANCE`, or a kernel traps.
     """
     limit, worst = HALF_TOLERANCE if half_weights else TOLERANCE, 0.0
+    limit = ROUNDED_TOLERANCE if trial.rounds else limit
     runners = [OpenRunner(plan, kernels, weights, tier) for tier in TIERS]
     for sizes in at:
         feeds, wanted = trial.values(sizes)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 from numpy.typing import NDArray
 
 from nnjit_studio.compiler.any_size.windows import windows
@@ -134,6 +135,8 @@ class Trial:
     def __init__(self, path: Path, feeds: Feeds) -> None:
         model = check.load_model(path)
         weights = {t.name for t in model.graph.initializer}
+        self.rounds = any(map(_rounds, model.graph.node))
+        """Whether activations are rounded to 8 bits as it runs."""
         ports = [p for p in model.graph.input if p.name not in weights]
         self.inputs: dict[str, tuple[int | str, ...]] = {}
         for port in ports:
@@ -272,3 +275,8 @@ def _drawn(dim: Dim, above: int, residue: int) -> int:
     first += (residue - first) % _RESIDUES
     first -= max(0, -(-(first - most) // _RESIDUES)) * _RESIDUES
     return max(first * dim.step, dim.low)
+
+
+def _rounds(node: onnx.NodeProto) -> bool:
+    """``QuantizeLinear`` and its kin, ``QLinearMatMul``, ``QGemm``, ``QAttention``."""
+    return "Quantize" in node.op_type or node.op_type.startswith(("QLinear", "QGemm", "QAttention"))

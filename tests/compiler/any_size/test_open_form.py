@@ -145,8 +145,14 @@ def quantised(folder: Path) -> Path:
 
 def test_quantised_weights_take_any_batch(tmp_path: Path) -> None:
     shapes = [(n, 20) for n in (1, 2, 5, 6, 7, 11, 12, 13, 64, 131)]
-    plan = checked(quantised(tmp_path), tmp_path, shapes, (3, 20))
+    path = quantised(tmp_path)
+    plan = checked(path, tmp_path, shapes, (3, 20))
     assert max(len(k.variants) for k in plan.kernels.values()) <= 7
+    assert Trial(path, {"x": rand(3, 20)}).rounds
+
+
+def test_an_exact_model_is_not_taken_for_one_that_rounds(tmp_path: Path) -> None:
+    assert not Trial(layers(tmp_path), {"x": rand(3, 20)}).rounds
 
 
 def test_attention_takes_any_batch_and_length(tmp_path: Path) -> None:
