@@ -128,6 +128,7 @@ TEMPLATES = (
         Wasm(schedule_dot, guess_dot),
         _MATMUL_ON_GPU,
         DOTS,
+        with_panels,
     ),
     # Any other strides: fast on a GPU alone.
     Template("strided", recognize, registry.MATMUL, Wasm(schedule_matmul), _MATMUL_ON_GPU),

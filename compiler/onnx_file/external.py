@@ -46,21 +46,25 @@ def widened_bytes(tensor: onnx.TensorProto) -> int:
 def check_external_data(model: onnx.ModelProto, path: Path) -> None:
     """Refuse external data outside the model's folder, missing, or too short.
 
+    Of a model that is a link, links beside it may lead to the folder of its own file: so Hugging
+    Face's cache lays out what it downloads.
+
     Raises
     ------
     ModelError
     """
-    folder = path.parent.resolve()
+    folder, origin = path.parent.resolve(), path.resolve().parent
     for tensor in tensors_of(model.graph):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            _check(tensor, folder)
+            _check(tensor, folder, origin)
 
 
-def _check(tensor: onnx.TensorProto, folder: Path) -> None:
+def _check(tensor: onnx.TensorProto, folder: Path, origin: Path) -> None:
     entry = {e.key: e.value for e in tensor.external_data}
     location = entry.get("location", "")
     file = folder if "\0" in location else (folder / location).resolve()
-    if file == folder or not file.is_relative_to(folder):
+    inside = file.is_relative_to(folder) or file.parent == origin
+    if file == folder or not inside:
         raise ModelError(
             f"The weight {tensor.name!r} points outside the model's folder ({location!r}).",
             "Keep external data beside the model; files elsewhere are never read.",

@@ -24,8 +24,8 @@ from nnjit_studio.compiler.ir.loops import (
 )
 from nnjit_studio.compiler.ir.rewrite import int32, plus, times
 from nnjit_studio.compiler.ir.tensor_ir import Buffer, Program, Var
-from nnjit_studio.compiler.recognize.contraction import Contraction
-from nnjit_studio.compiler.recognize.matmul import recognize_columns
+from nnjit_studio.compiler.recognize.contraction import Contraction, Operand
+from nnjit_studio.compiler.recognize.matmul import recognize
 from nnjit_studio.compiler.recognize.quantised import recognize_4bit
 from nnjit_studio.compiler.schedule.matmul import (
     PANEL,
@@ -50,9 +50,11 @@ WIDEST = 8
 def with_panels(program: Program) -> Program:
     """The program with room for a decoded panel in each parallel step, where it needs one."""
     quantised = recognize_4bit(program)
-    c = quantised.contraction if quantised else recognize_columns(program)
-    stored = c is not None and (quantised is not None or (c.packable and c.b.dtype == "f16"))
-    if not c or not stored or c.m == 1 or _has_room(program):
+    c = quantised.contraction if quantised else recognize(program)
+    if c is None or c.m == 1 or _has_room(program):
+        return program
+    halves = c.b.dtype == "f16" and (c.packable or (c.along_k and not c.batch))
+    if not quantised and not halves:
         return program
     elements = c.batches * _parts(c, LANES) * WIDEST * c.k
     room = Buffer(PANELS, "f32", (elements,), "workspace")
@@ -61,7 +63,7 @@ def with_panels(program: Program) -> Program:
 
 def decodes_once(program: Program, c: Contraction, candidate: Candidate) -> bool:
     """Whether a candidate of this product decodes panels ahead: where several tiles read them."""
-    whole = candidate.pack and candidate.r1 >= c.k and candidate.order == "nm"
+    whole = candidate.r1 >= c.k and candidate.order == "nm" and (candidate.pack or c.along_k)
     return _has_room(program) and whole and c.m > candidate.y0 and candidate.x0 <= WIDEST
 
 
@@ -74,11 +76,12 @@ def schedule_halves(program: Program, c: Contraction, candidate: Candidate) -> S
 
 
 def in_decoded_panels(program: Program, plan: Plan, decode: list[Statement]) -> Scheduled:
-    """The loops of a plan over all of K; ``decode`` writes the panel ``PANEL`` at :func:`place`."""
+    """The loops of a plan over all of K; ``decode`` writes the panel ``PANEL``: at :func:`place`,
+    or column by column where the plan reads B along K."""
     c = plan.c
     parts, panels = _parts(c, plan.columns), -(-c.n // plan.columns)
-    held = replace(c.b, buffer=PANELS, dtype="f32", batch=(0,) * len(c.batch))
-    decoded = replace(c, b=held)
+    steps = (plan.columns, 1) if plan.pack else (1, c.k)
+    decoded = replace(c, b=Operand(PANELS, 0, (0,) * len(c.batch), *steps))
     tile = tile_here(replace(plan, c=decoded, panel=PART))
     row_tiles = For(TILE, int32(0), int32(-(-c.m // plan.rows)), 1, tile)
     part = Var(PART) % parts if c.batch else Var(PART)
@@ -87,7 +90,7 @@ def in_decoded_panels(program: Program, plan: Plan, decode: list[Statement]) -> 
     for axis in c.batch:  # a packable weight has one at most, of ranges of its columns
         body = [Let(axis.var, Var(PART) // parts, body)]
     names = [b.name for b in program.buffers]
-    wanted = ((names.index(c.b.buffer), plan.columns),)
+    wanted = ((names.index(c.b.buffer), plan.columns),) if plan.pack else ()
     return Scheduled([For(PART, Var(BEGIN), Var(END), 1, body)], c.batches * parts, wanted)
 
 

@@ -21,10 +21,17 @@ from nnjit_studio.compiler.ir.loops import (
     PairSums,
     Scheduled,
     Statement,
+    StoreVector,
 )
-from nnjit_studio.compiler.ir.rewrite import int32, plus
-from nnjit_studio.compiler.ir.tensor_ir import Program, Var
+from nnjit_studio.compiler.ir.rewrite import int32, plus, times
+from nnjit_studio.compiler.ir.tensor_ir import Binary, Program, Var
 from nnjit_studio.compiler.recognize.contraction import Contraction
+from nnjit_studio.compiler.schedule.decoded_panels import (
+    PANELS,
+    PART,
+    decodes_once,
+    in_decoded_panels,
+)
 from nnjit_studio.compiler.schedule.epilogue import COLUMN, plan_epilogue
 from nnjit_studio.compiler.schedule.matmul import (
     GUESSED_UNROLL,
@@ -45,14 +52,34 @@ _GUESSED_ROWS, _GUESSED_COLUMNS, _GUESSED_COLUMNS_OF_ROW = 2, 6, 8
 
 
 def schedule_dot(program: Program, c: Contraction, candidate: Candidate) -> Scheduled:
-    """The loops of one candidate.
+    """The loops of one candidate; rows of halves are widened once where several tiles read them.
 
     Raises
     ------
     CompileError
         As :func:`plan_of_dot`.
     """
-    return over_tiles(program, plan_of_dot(program, c, candidate), candidate)
+    plan = plan_of_dot(program, c, candidate)
+    if c.b.dtype == "f16" and decodes_once(program, c, candidate):
+        return in_decoded_panels(program, plan, _widen(plan))
+    return over_tiles(program, plan, candidate)
+
+
+def _widen(plan: Plan) -> list[Statement]:
+    """The columns that a panel has, each along K."""
+    c, column = plan.c, "$column"
+    body: list[Statement] = []
+    for begin, end in ((0, c.k // LANES * LANES), (c.k // LANES * LANES, c.k)):
+        lanes = min(LANES, end - begin)
+        at = Affine(((PANEL, plan.columns * c.b.column), (column, c.b.column), (K, 1)), c.b.offset)
+        to = Affine(((PART, plan.columns * c.k), (column, c.k), (K, 1)), 0)
+        copy: list[Statement] = [
+            AssignVector("wide", Element(c.b.buffer, at, lanes)),
+            StoreVector("wide", PANELS, to, lanes),
+        ]
+        body += [For(K, int32(begin), int32(end), LANES, copy)] if lanes > 0 else []
+    left = int32(c.n) - times(Var(PANEL), plan.columns)
+    return [For(column, int32(0), Binary("min", left, int32(plan.columns)), 1, body)]
 
 
 def plan_of_dot(program: Program, c: Contraction, candidate: Candidate) -> Plan:
@@ -151,7 +178,7 @@ def _step(
     c = plan.c
     a_terms = terms(c, c.a, ((TILE, plan.rows * c.a.row), (K, 1)))
     panel = c.b.column * (1 if far > 1 else plan.columns)
-    b_terms = terms(c, c.b, ((PANEL, panel), (K, 1)))
+    b_terms = terms(c, c.b, ((plan.panel, panel), (K, 1)))
 
     def load_a(i: int, name: str) -> Statement:
         index = Affine(a_terms, c.a.offset + i * c.a.row + offset)

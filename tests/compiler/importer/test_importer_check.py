@@ -84,6 +84,23 @@ def test_external_data_of_two_names(tmp_path: Path, second: Callable[[Path, Path
         np.testing.assert_array_equal(array_of(tensor), value)
 
 
+def test_a_cache_of_links_opens(tmp_path: Path) -> None:
+    """As Hugging Face's hub keeps files: by content in one folder, names are links to them."""
+    blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots" / "1" / "onnx"
+    blobs.mkdir()
+    snapshot.mkdir(parents=True)
+    for number, file in enumerate((with_external_data(blobs), blobs / "weights.data")):
+        held = file.rename(blobs / (f"{number}" * 20))
+        (snapshot / file.name).symlink_to(Path("../../../blobs", held.name))
+    model = check.load_model(snapshot / "external.onnx")
+    assert {t.name for t in model.graph.initializer} == {"w1", "b1", "w2", "b2"}
+    (snapshot / "weights.data").unlink()
+    (tmp_path / "secret.data").write_bytes(b"\0" * 10_000)
+    (snapshot / "weights.data").symlink_to(tmp_path / "secret.data")
+    with pytest.raises(ModelError, match="outside the model's folder"):
+        check.load_model(snapshot / "external.onnx")
+
+
 @pytest.mark.parametrize("location", ["../secret.data", "/etc/passwd", "link.data", ""])
 def test_external_data_outside_the_folder(tmp_path: Path, location: str) -> None:
     folder = tmp_path / "model"

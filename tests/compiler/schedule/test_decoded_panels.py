@@ -82,6 +82,43 @@ def test_ranges_of_columns(batch: int, m: int, k: int, n: int) -> None:
         assert (got[PANELS].view(np.uint32) != 0xCDCDCDCD).any()
 
 
+@pytest.mark.parametrize(("m", "k", "n"), [(9, 37, 30), (13, 16, 7), (4, 6, 5)])
+def test_rows_of_halves(m: int, k: int, n: int) -> None:
+    program = prepared(in_halves(rows(m, k, n)))
+    rng = np.random.default_rng(m)
+    inputs = {
+        "a": rng.standard_normal((m, k)),
+        "w": rng.standard_normal((n, k)).astype(np.float16),
+    }
+    expected = evaluate(program, inputs)["out"]
+    for x0, y0, order in ((4, 2, "nm"), (6, 2, "nm"), (8, 1, "nm"), (4, 3, "mn")):
+        candidate = Candidate(x0, y0, 2, x0, y0, k, order, False)
+        for tier in ("simd128", "relaxed-simd"):
+            made = compile_program(program, candidate, tier)
+            call = (program, made.data, made.parallel_extent, inputs, made.panels)
+            got = run_kernel(*call, parts=min(3, made.parallel_extent))
+            np.testing.assert_allclose(got["out"], expected, rtol=1e-5, atol=1e-5)
+            assert bool((got[PANELS].view(np.uint32) != 0xCDCDCDCD).any()) == (order == "nm")
+
+
+def rows(m: int, k: int, n: int) -> Program:
+    """As a head that reads the table of embeddings: both operands along the reduction."""
+    out = times("m", n) + Var("n")
+    product = Load("a", times("m", k) + Var("k")) * Load("w", times("n", k) + Var("k"))
+    stage = Stage(
+        "sum",
+        (Axis("m", m), Axis("n", n), Axis("k", k, "reduce")),
+        (Store("out", out, Load("out", out) + product),),
+        (Store("out", out, Const(0.0, "f32")),),
+    )
+    buffers = (
+        Buffer("a", "f32", (m, k), "input"),
+        Buffer("w", "f32", (n, k), "input", True),
+        Buffer("out", "f32", (m, n), "output"),
+    )
+    return Program("rows", buffers, (stage,))
+
+
 def test_rows_alone_need_no_room() -> None:
     program = in_halves(dense(1, 64, 40, "none"))
     assert prepared(program) == program
