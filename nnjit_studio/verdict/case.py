@@ -133,7 +133,7 @@ def files_of(onnx: Path) -> list[Path]:
 def link(file: Path, place: Path) -> None:
     """A second name needs no copy, but works on one disk only."""
     try:
-        os.link(file, place)
+        os.link(file.resolve(), place)  # of a link, what it leads to
     except OSError:
         shutil.copyfile(file, place)
 

@@ -11,7 +11,7 @@ import pytest
 from verdicts import BEGUN, BUSY, FASTER, MEASURING, NO_PEER, REFUSED, ROUGH, SAME, STATES
 
 from nnjit_studio.verdict import store
-from nnjit_studio.verdict.case import shipped_bytes
+from nnjit_studio.verdict.case import link, shipped_bytes
 from nnjit_studio.verdict.figures import median_interval, paired_ratio
 from nnjit_studio.verdict.result import Verdict, from_json
 from nnjit_studio.verdict.text import explanation, headline, milliseconds, table
@@ -109,3 +109,14 @@ def test_verdicts_of_another_time_are_no_verdicts() -> None:
     with pytest.raises((KeyError, TypeError)):
         from_json({"rows": []})
     assert isinstance(Verdict("m", "/m", ()).to_json()["state"], str)
+
+
+def test_a_linked_file_is_given_by_what_it_leads_to(tmp_path: Path) -> None:
+    """A link to a file elsewhere, as in a cache of downloads, would lead nowhere in the page's."""
+    held, name, folder = tmp_path / "held", tmp_path / "model.onnx", tmp_path / "page" / "deep"
+    held.write_bytes(b"model")
+    name.symlink_to("held")
+    folder.mkdir(parents=True)
+    link(name, folder / "model.onnx")
+    assert not (folder / "model.onnx").is_symlink()
+    assert (folder / "model.onnx").read_bytes() == b"model"

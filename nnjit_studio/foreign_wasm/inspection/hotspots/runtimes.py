@@ -113,6 +113,6 @@ def _dim(name: str, dim: onnx.TensorShapeProto.Dimension, shapes: GivenShapes) -
 def _link(file: Path, place: Path) -> None:
     """A second name needs no copy, but works on one disk only."""
     try:
-        os.link(file, place)
+        os.link(file.resolve(), place)  # of a link, what it leads to
     except OSError:
         shutil.copyfile(file, place)
