@@ -30,15 +30,13 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 from nnjit_studio.compiler.recognize.attention import LOWEST, Attention, recognize_attention
 from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR, Contraction, Operand
 from nnjit_studio.compiler.recognize.softmax import COLUMN, Softmax
-from nnjit_studio.compiler.schedule.matmul import Plan, guess_matmul, in_blocks, plan_of
+from nnjit_studio.compiler.schedule.matmul import PARTS, Plan, guess_matmul, in_blocks, plan_of
 from nnjit_studio.compiler.schedule.matmul_dot import plan_of_dot
 from nnjit_studio.compiler.schedule.softmax import raised_row
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.space.wasm.attention import MOST_ROWS, first_guess
 
-PARTS = 24
-"""Parallel steps of a kernel, about: enough for any number of threads."""
 _DOT_ROWS, _DOT_COLUMNS, _MOST_DOT_STEPS = 2, 4, 16
 """The tile of scores whose keys lie along the head: all of a head of 64 in one step."""
 _PART, _BLOCK, _FIRST, _ROW = "$p", "$block", "$first", "$row"

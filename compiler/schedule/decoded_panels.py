@@ -1,8 +1,8 @@
 """Products of many rows with weights in 16 or 4 bits: each panel is decoded once.
 
 Parallel steps share the panels of B. A step writes one of its panels as float32 to a workspace
-of its own, multiplies all rows of A with it, and goes on with the next: decoding in the tile
-takes its time for every few rows again. A panel of a thousand rows is 32 KiB, so it stays in a
+of its own, multiplies all rows of A with it, and goes on with the next. Decoding inside the tile
+would repeat the work for every few rows. A panel of a thousand rows is 32 KiB, so it stays in a
 cache.
 """
 
@@ -29,6 +29,7 @@ from nnjit_studio.compiler.recognize.matmul import recognize
 from nnjit_studio.compiler.recognize.quantised import recognize_4bit
 from nnjit_studio.compiler.schedule.matmul import (
     PANEL,
+    PARTS,
     TILE,
     K,
     Plan,
@@ -41,8 +42,6 @@ from nnjit_studio.records.candidate import Candidate
 PANELS = "panels"
 """The workspace's name."""
 PART = "$p"
-PARTS = 24
-"""Parallel steps, about: enough for any number of threads."""
 WIDEST = 8
 """Columns that the workspace has room for."""
 

@@ -44,6 +44,8 @@ WIDEST_PANEL = 16
 _GUESSED_COLUMNS, _GUESSED_ROWS = 8, 6
 """Twelve accumulators: they fit sixteen vector registers."""
 GUESSED_UNROLL = 4
+PARTS = 24
+"""Parallel steps, about, where each has a workspace: enough for any number of threads."""
 
 PANEL, TILE, PANELS, TILES, K, K_BLOCK = "$panel", "$tile", "$panels", "$tiles", "$k", "$kblock"
 

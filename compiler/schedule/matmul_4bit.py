@@ -62,14 +62,14 @@ def schedule_4bit(program: Program, quantised: Quantised, candidate: Candidate) 
         When the candidate does not fit this contraction or is too large.
     """
     c, per_block = quantised.contraction, quantised.block // NIBBLES_IN_WORD
-    if decodes_once(program, c, candidate):
-        return _decoded_once(program, quantised, candidate)
     unroll, vectors = candidate.r0, candidate.x0 // LANES
     check(candidate, quantised, unroll * NIBBLES_IN_WORD * vectors * (candidate.y0 + 4))
     if per_block % unroll:
         raise CompileError(
             f"r0={unroll} words are no part of a block of {per_block}.", "Use 1 or 2."
         )
+    if decodes_once(program, c, candidate):
+        return _decoded_once(program, quantised, candidate)
 
     def tile(plan: Plan, rows: int, columns: int) -> list[Statement]:
         vectors = -(-columns // LANES)

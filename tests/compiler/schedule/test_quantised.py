@@ -397,6 +397,16 @@ def test_four_bit_space(tmp_path: Path) -> None:
         np.testing.assert_allclose(result, expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize(("x0", "r0"), [(6, 1), (8, 3)])
+def test_a_four_bit_tile_that_does_not_fit_is_refused(tmp_path: Path, x0: int, r0: int) -> None:
+    """Columns that are no whole vectors, and words that are no part of a block."""
+    path = tmp_path / "m.onnx"
+    four_bit_model(path, [6, 64], 22, 16, True)
+    program = _matmul(import_model(path, tmp_path / "w.bin"))
+    with pytest.raises(CompileError):
+        compile_program(program, Candidate(x0, 2, r0, x0, 2, 64, "nm", True), "simd128")
+
+
 def test_other_widths_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     model, _, _ = four_bit_model(path, [2, 64], 8, 32, False)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import glob
 import json
-import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from nnjit_studio.errors import ModelError
 from nnjit_studio.model import TensorSpec
 from nnjit_studio.model.feeds import seeded_feeds
 from nnjit_studio.model.given_shapes import GivenShapes
+from nnjit_studio.verdict.case import link
 
 RUNTIMES = ("ort",)
 WARMUP_S = 2.0
@@ -64,7 +63,7 @@ def write_job(
         )
     for file in path.parent.glob(f"{glob.escape(path.stem)}*"):
         if file.is_file() and (file.suffix != ".onnx" or file == path):
-            _link(file, folder / file.name)
+            link(file, folder / file.name)
     job = {
         "onnx": path.name,
         "inputs": inputs,
@@ -108,11 +107,3 @@ def _dim(name: str, dim: onnx.TensorShapeProto.Dimension, shapes: GivenShapes) -
             f"Give it with --dim {dim.dim_param or 'NAME'}=NUMBER, or --inputs.",
         )
     return size
-
-
-def _link(file: Path, place: Path) -> None:
-    """A second name needs no copy, but works on one disk only."""
-    try:
-        os.link(file.resolve(), place)  # of a link, what it leads to
-    except OSError:
-        shutil.copyfile(file, place)
