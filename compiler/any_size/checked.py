@@ -11,11 +11,13 @@ from nnjit_studio.compiler.any_size.probe import Sizes, Trial
 from nnjit_studio.compiler.any_size.refusal import refused
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model.open_plan import OpenPlan
-from nnjit_studio.model.size import Dim
+from nnjit_studio.model.size import LARGEST, Dim
 from nnjit_studio.records import Kernel
 
 _FURTHER = (1, 2, 3, 4, 5, 6, 7)
 """Steps above the sizes at hand: eight in a row leave each remainder of two vectors."""
+_UPPER = 4
+"""Times the sizes at hand, up to which the end of a range is looked at."""
 _RAISED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Smallest sizes that are tried, in steps of the dimension above the model's own."""
 
@@ -52,7 +54,7 @@ def checked(model: Compiled) -> tuple[OpenPlan, tuple[str, ...]]:
         When the numbers are wrong at the sizes at hand, further on, or at all small ones.
     """
     plan = model.plan
-    model.check([plan.example, *(_further(plan, steps) for steps in _FURTHER)])
+    model.check([plan.example, *(_further(plan, steps) for steps in _FURTHER), *_upper(plan)])
     try:
         model.check([{d.name: d.low for d in plan.dims}])
     except ModelError as error:
@@ -71,6 +73,16 @@ def _further(plan: OpenPlan, steps: int) -> Sizes:
         d.name: min(d.high // d.step * d.step, plan.example[d.name] + steps * d.step)
         for d in plan.dims
     }
+
+
+def _upper(plan: OpenPlan) -> list[Sizes]:
+    """Towards the ends of ranges that end, where maps have columns that they lack below."""
+    ends = {
+        d.name: min(d.high, _UPPER * plan.example[d.name]) // d.step * d.step
+        for d in plan.dims
+        if d.high < LARGEST
+    }
+    return [{**plan.example, **ends}] if ends else []
 
 
 def _raised(model: Compiled, dim: Dim, error: ModelError) -> Dim:

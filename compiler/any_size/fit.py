@@ -75,9 +75,19 @@ class Fit:
 
 
 class Numbers:
-    """Formulas for the numbers of programs: a multiple of a product of atoms, plus a constant."""
+    """Formulas for the numbers of programs: a multiple of a product of atoms, plus a constant.
 
-    def __init__(self, atoms: Mapping[Vector, Size]) -> None:
+    Parameters
+    ----------
+    plain
+        Atoms whose formulas go before those of all: where samples leave one remainder alone, what
+        is cut of a size may be that size with something added.
+    """
+
+    def __init__(
+        self, atoms: Mapping[Vector, Size], plain: Mapping[Vector, Size] | None = None
+    ) -> None:
+        self._plain = Numbers(plain) if plain else None
         self._atoms = dict(list(atoms.items())[:_MOST_ATOMS])
         self._known: dict[Vector, Size | None] = dict(atoms)
         self._multiply()
@@ -107,7 +117,8 @@ class Numbers:
     def formula(self, vector: Vector) -> Size | None:
         """A formula for one number at all samples; None when nothing explains it."""
         if vector not in self._known:
-            self._known[vector] = self._formula(np.array(vector, np.int64))
+            plain = self._plain.formula(vector) if self._plain else None
+            self._known[vector] = plain or self._formula(np.array(vector, np.int64))
         return self._known[vector]
 
     def _formula(self, v: NDArray[np.int64]) -> Size | None:

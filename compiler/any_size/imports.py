@@ -263,7 +263,8 @@ def _unified(
     """The program for any size, the ranges in which it holds, and inputs that it relies on."""
     fit = Fit(found.dims, found.samples)
     fit.learn(found.vectors())
-    at = _import_sizes(found, list(fit.found.values()))
+    example = sizes_of(found.inputs, feeds)
+    at = _import_sizes(found, list(fit.found.values()), example)
     atoms: dict[Vector, Size] = {}
     for formula in fit.found.values():
         atoms.setdefault(tuple(formula.at(sizes) for sizes in at), formula)
@@ -273,7 +274,7 @@ def _unified(
         for sizes, file in zip(at, files, strict=True):
             shapes = found.input_shapes(sizes)
             builts.append(importer.imported(shapes, values_of(feeds), file))
-            if len(builts[-1].plan.steps) != len(builts[0].plan.steps):
+            if _outline(builts[-1]) != _outline(builts[0]):
                 raise refused("its steps differ from size to size")
         constants = made_constants(builts, files)
         if any(isinstance(made, Prefix) for made in constants.values()):
@@ -286,6 +287,11 @@ def _unified(
         content = np.fromfile(files[0], np.uint8)
     relied = frozenset(p.spec.name for p in builts[0].plan.inputs if p.value is not None)
     return found, unified.over(importer.store, content), relied
+
+
+def _outline(built: BuiltModel) -> tuple[object, ...]:
+    """The number of steps, and what each buffer is."""
+    return (len(built.plan.steps), *(buffer.region for buffer in built.plan.buffers))
 
 
 def _bounded(
@@ -310,13 +316,15 @@ def _bounded(
     return found
 
 
-def _import_sizes(found: Probe, atoms: Sequence[Size]) -> list[dict[str, int]]:
+def _import_sizes(found: Probe, atoms: Sequence[Size], example: Sizes) -> list[dict[str, int]]:
     """Sizes at which no atom is 1 or always the same, and at which formulas that differ are told
-    apart."""
+    apart. The last ones are large: what is one column of small sizes, and other code therefore, may
+    be several there."""
     rng = random.Random(1)
     best: tuple[int, list[dict[str, int]]] | None = None
     for scale, _ in itertools.product(_SCALES, range(_DRAWS)):
-        drawn = [{d.name: _random(d, scale, rng) for d in found.dims} for _ in range(IMPORTS)]
+        drawn = [{d.name: _random(d, scale, rng) for d in found.dims} for _ in range(IMPORTS - 1)]
+        drawn.append({d.name: _far(d, example[d.name], rng) for d in found.dims})
         rows = [tuple(a.at(sizes) for sizes in drawn) for a in atoms]
         apart = all(len(set(sizes.values())) == len(sizes) for sizes in drawn)
         if not apart or any(min(row) < 2 or len(set(row)) == 1 for row in rows):
@@ -336,6 +344,15 @@ def _random(dim: Dim, scale: int, rng: random.Random) -> int:
     most = dim.high // dim.step
     first = min(max(-(-dim.low // dim.step), 2 * scale), most)
     return dim.step * rng.randint(first, min(first + 6 * scale + 4, most))
+
+
+def _far(dim: Dim, example: int, rng: random.Random) -> int:
+    """A size well above the one at hand or, where a range ends, in its upper quarter."""
+    first, most = 2 * example // dim.step + 2, 4 * example // dim.step + 6
+    if dim.high < LARGEST:
+        most, least = dim.high // dim.step, -(-dim.low // dim.step)
+        first = max(most - (most - least) // 4, min(least + 2, most))
+    return dim.step * rng.randint(first, most)
 
 
 def _alike(a: Vector, b: Vector) -> bool:

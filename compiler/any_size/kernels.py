@@ -229,13 +229,14 @@ class _Maker:
         self, wanted: Sequence[tuple[Size, int, int]], small: tuple[str, ...]
     ) -> tuple[list[_Sample], list[_Sample]]:
         """Samples of one skeleton, at sizes that leave the wanted remainders: to fit, to check."""
-        groups: dict[object, list[_Sample]] = {}
-        for sizes in itertools.islice(self._drawn(wanted), _TRIES):
-            skeleton, sample = self._sample(sizes, small)
-            group = groups.setdefault(skeleton, [])
-            group.append(sample)
-            if len(group) == _SAMPLES + _HELD_OUT or not self.extents:
-                return group[:_SAMPLES], group[_SAMPLES:]
+        for alike in (False, True):
+            groups: dict[object, list[_Sample]] = {}
+            for sizes in itertools.islice(self._drawn(wanted, alike), _TRIES):
+                skeleton, sample = self._sample(sizes, small)
+                group = groups.setdefault(skeleton, [])
+                group.append(sample)
+                if len(group) == _SAMPLES + _HELD_OUT or not self.extents:
+                    return group[:_SAMPLES], group[_SAMPLES:]
         raise refused(f"the code of {self.name} changes with its sizes")
 
     def _sample(self, sizes: Sizes, small: tuple[str, ...]) -> tuple[object, _Sample]:
@@ -256,13 +257,17 @@ class _Maker:
             return None
         return tile_of(found.subject, self.map, small)
 
-    def _drawn(self, wanted: Sequence[tuple[Size, int, int]]) -> Iterator[Sizes]:
+    def _drawn(
+        self, wanted: Sequence[tuple[Size, int, int]], alike: bool = False
+    ) -> Iterator[Sizes]:
         """Sizes that leave the wanted remainders, and others by :data:`_TURN` as varied as may
-        be: what is fitted to too few holds for them alone."""
+        be: what is fitted to too few holds for them alone. With ``alike``, such that all loops
+        over vectors end with a remainder."""
         rng, seen = random.Random(0), set()
         known: set[tuple[int, int]] = set()
         smallest = [(d, self._first(d)) for d in self.dims]
         turned, wide = self._turned(), 1 + max((by for _, by, _ in wanted), default=0) // _WIDE
+        loops = [i for i, e in enumerate(turned) if not any(_is_more(e, other) for other in turned)]
         for turn in itertools.count():
             for attempt in range(_DRAWS):
                 sizes = {d.name: _drawn_size(d, low, wide, rng) for d, low in smallest}
@@ -274,7 +279,8 @@ class _Maker:
                 rests = {(i, n % _TURN) for i, n in enumerate(key)}
                 stage = _STAGES * attempt // _DRAWS
                 new = stage % 2 or known.isdisjoint(rests)
-                if new and (wanted or _remain(key, turn, stage // 2)):
+                fits = wanted or _remain(key, turn, stage // 2)
+                if _ends_alike(key, loops) if alike else new and fits:
                     seen.add(key)
                     known |= rests
                     yield sizes
@@ -316,11 +322,15 @@ class _Maker:
         made = [b // by for b, by in cut] + [(b + (by - 1)) // by for b, by in cut]
         # The last window of a convolution begins before the end: bounds count one row less.
         beside = [b + shift for shift in (-1, 1) for b in bases]
-        for value in (*bases, *self.shapes, *beside, *made):
+        plain = dict.fromkeys((*bases, *self.shapes))
+        for value in (*plain, *beside, *made):
             vector = self._vector(value, samples)
             if len(set(vector)) > 1:
                 atoms.setdefault(vector, value)
-        return Numbers(atoms)
+        vectors = (self._vector(e, samples) for e in self._turned())
+        # The last tile of a convolution overlaps the one before: it begins where the map ends.
+        alike = self.map is not None and any(len({n % LANES for n in v}) == 1 for v in vectors)
+        return Numbers(atoms, {v: a for v, a in atoms.items() if alike and a in plain})
 
     def _scalar(
         self, row: Sequence[Constant], atoms: Numbers, bases: Mapping[Vector, Size]
@@ -367,6 +377,19 @@ def _remain(extents: Sequence[int], turn: int, stage: int) -> bool:
         places = (turn + i for i in range(len(rests)))
         return rests == [_REMAINDERS[place % len(_REMAINDERS)] for place in places]
     return stage > 1 or all(rest > LANES and rest % LANES for rest in rests)
+
+
+def _is_more(extent: Size, other: Size) -> bool:
+    """Whether one is the other with something added, such as a padded width."""
+    more = (extent - other).constant
+    return more is not None and more > 0
+
+
+def _ends_alike(extents: Sequence[int], loops: Sequence[int]) -> bool:
+    """Whether loops of vectors end with a remainder, those over padded extents aside: where a map
+    is even, one of the two has none. A product by a power of two would be a shift."""
+    strides = all(n & (n - 1) for n in extents)
+    return strides and all(extents[i] % _TURN > LANES and extents[i] % LANES for i in loops)
 
 
 def _bits(constant: Constant) -> int:

@@ -7,6 +7,7 @@ at these are what formulas are made from.
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -255,9 +256,12 @@ def _samples(
             above += rng.randint(0, blocks) * _RESIDUES * dim.step
             residues[dim.name] = residues[dim.name] or rng.sample(range(_RESIDUES), _RESIDUES)
             drawn[dim.name] = _drawn(dim, above, residues[dim.name].pop())
-        if len(set(drawn.values())) == len(drawn) and trial.runs({**fixed, **drawn}):
-            samples.append(drawn)
-            shapes.append(trial.run({**fixed, **drawn}, trial.tensors))
+        whole = {**fixed, **drawn}
+        if len(set(drawn.values())) == len(drawn) and trial.runs(whole):
+            # All tensors at once may not fit where the outputs do.
+            with contextlib.suppress(UserError):
+                shapes.append(trial.run(whole, trial.tensors))
+                samples.append(drawn)
         if len(samples) == SAMPLES:
             break
     if dims and len(samples) < _ENOUGH:

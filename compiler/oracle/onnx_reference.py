@@ -50,6 +50,7 @@ class OnnxReference:
             known.update(new)
         self.tensors = frozenset(known)
         self._session = _session(model)
+        self._outputs_alone: Any = None
 
     def run(
         self, feeds: Mapping[str, NDArray[Any]], names: Sequence[str]
@@ -58,9 +59,7 @@ class OnnxReference:
 
         A tensor that a node writes may be fed too: what it depends on is then not computed.
         """
-        held = any(name in self.tensors for name in feeds)
-        session = _session(part_of(check.load_model(self._path), feeds, names)) if held else None
-        session = session or self._session
+        session = self._session_for(feeds, names)
         wanted = {i.name for i in session.get_inputs()}
         try:
             values = session.run(
@@ -69,6 +68,16 @@ class OnnxReference:
         except Exception as e:  # its exceptions have no common class
             raise refused(e) from e
         return dict(zip(names, map(np.asarray, values), strict=True))
+
+    def _session_for(self, feeds: Mapping[str, NDArray[Any]], names: Sequence[str]) -> Any:
+        """One of its own where an inner tensor is fed, and for outputs alone: a session in which
+        every tensor is an output keeps them all, which takes gigabytes at large sizes."""
+        if any(name in self.tensors for name in feeds):
+            return _session(part_of(check.load_model(self._path), feeds, names))
+        if not self._outputs.issuperset(names):
+            return self._session
+        self._outputs_alone = self._outputs_alone or _session(check.load_model(self._path))
+        return self._outputs_alone
 
 
 def part_of(

@@ -159,6 +159,8 @@ class DynamicQuantizeLinear(onnx_frontend.DynamicQuantizeLinear):  # type: ignor
         high = relax.op.maximum(none, relax.op.max(highest))
         low = relax.op.minimum(none, relax.op.min(lowest))
         scale = relax.op.divide(relax.op.subtract(high, low), most)
+        # Zeros alone have no range, and are divided by their scale.
+        scale = relax.op.maximum(scale, relax.const(float(np.finfo(np.float32).tiny), "float32"))
         zero = relax.op.subtract(none, relax.op.divide(low, scale))
         zero = relax.op.astype(relax.op.round(relax.op.clip(zero, 0, 255)), "uint8")
         y = relax.op.quantize(x, scale, zero, axis=0, out_dtype="uint8")
@@ -168,10 +170,11 @@ class DynamicQuantizeLinear(onnx_frontend.DynamicQuantizeLinear):  # type: ignor
 def _extremes(bb: Any, x: Any) -> tuple[Any, Any]:
     """Largest and smallest value of each row, in one kernel while the row is near.
 
-    A row is the last axis or, where that is short, the last two.
+    A row is a map or, of what has no maps, the last axis; where that is short, the last two.
     """
     shape = shape_of(x)
-    rows = shape[: -1 if shape[-1:] >= (_LONG_ROW,) or len(shape) < 3 else -2]
+    long = len(shape) == 3 and shape[-1] >= _LONG_ROW
+    rows = shape[: -1 if long or len(shape) < 3 else -2]
     if math.prod(rows) == 1:
         return x, x
 

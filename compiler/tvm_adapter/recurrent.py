@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvm import relax
@@ -11,12 +11,15 @@ from tvm.relax.frontend.onnx import onnx_frontend
 from nnjit_studio.compiler.ir.rewrite import int32
 from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
+    Binary,
     Buffer,
     Call,
+    Const,
     Expr,
     Load,
     Loop,
     Program,
+    Select,
     Stage,
     Store,
     Var,
@@ -27,8 +30,9 @@ LSTM_OP = "LstmLoop"
 """The ONNX operator that :mod:`nnjit_studio.compiler.importer.onnx.recurrent` writes: gates
 [T, B, 4H] of the inputs, weights [H, 4H], first state and cell [B, H]. The result [T + 2, B, H] is
 the states by time between the first state and the last cell, in the order of the steps."""
-FORWARD, BACKWARD = "lstm_forward", "lstm_backward"
-"""Names of the programs that stand for it."""
+BACKWARD, ROUNDED = "_backward", "_rounded"
+"""Parts of the names of the programs that stand for it: the steps from the last one on, and the
+state of a step in 8 bits where it is multiplied."""
 _TOGETHER = 4
 """Rows of the weights that one pass over the gates adds."""
 
@@ -39,7 +43,8 @@ class LstmLoop(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
     @classmethod
     def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
         steps, batch, gates = (int(d) for d in inputs[0].ty.shape)
-        name = BACKWARD if attr.get("backward", 0) else FORWARD
+        order = BACKWARD if attr.get("backward", 0) else "_forward"
+        name = f"lstm{order}{ROUNDED if attr.get('rounded', 0) else ''}"
         shape = relax.ShapeExpr([steps + 2, batch, gates // 4])
         result = type(inputs[0].ty)(shape, inputs[0].ty.dtype)
         return relax.call_pure_packed(name, *inputs, ty_args=result)
@@ -49,7 +54,7 @@ def lstm_program(name: str, inputs: Sequence[Any], output: Any) -> Program:
     """The program of a carried call, from the values that it takes and gives."""
     total, batch, hidden = output.shape
     last, gates, steps = total - 1, 4 * hidden, total - 2
-    backward = name == BACKWARD
+    backward, rounded = BACKWARD in name, name.endswith(ROUNDED)
     b, t, j, k = Var("b"), Var("t"), Var(LANES_VAR), Var("k")
 
     def row(at: Expr, along: Expr) -> Expr:
@@ -68,7 +73,8 @@ def lstm_program(name: str, inputs: Sequence[Any], output: Any) -> Program:
     def sums(rows: int, start: Expr) -> Store:
         value: Expr = Load("ws0", place)
         for r in range(rows):
-            state = Load("out0", row(before, start + r))
+            at = b * hidden + (start + r)
+            state = Load("ws1", at) if rounded else Load("out0", row(before, start + r))
             value = value + state * Load("in1", (start + r) * gates + j)
         return Store("ws0", place, value)
 
@@ -84,6 +90,7 @@ def lstm_program(name: str, inputs: Sequence[Any], output: Any) -> Program:
         products.append(Loop(LANES_VAR, gates, (sums(rest, int32(whole * _TOGETHER)),)))
     step = (
         Loop(LANES_VAR, gates, (Store("ws0", place, Load("in0", (time * batch + b) * gates + j)),)),
+        *(_rounding(b, hidden, lambda at: Load("out0", row(before, at))) if rounded else ()),
         *products,
         Loop(LANES_VAR, hidden, (Store("out0", cell, kept + new),)),
         Loop(LANES_VAR, hidden, (Store("out0", row(time + 1, j), state),)),
@@ -99,5 +106,32 @@ def lstm_program(name: str, inputs: Sequence[Any], output: Any) -> Program:
     ]
     buffers.append(Buffer("out0", output.dtype, output.shape, "output"))
     buffers.append(Buffer("ws0", output.dtype, (batch, gates), "workspace"))
+    if rounded:
+        buffers.append(Buffer("ws1", output.dtype, (batch, hidden), "workspace"))
+        buffers.append(Buffer("ws2", output.dtype, (batch, 4), "workspace"))
     stage = Stage(STAGE, (Axis("b", batch),), steps=(*start, Loop("t", steps, step)))
     return Program(name, tuple(buffers), (stage,))
+
+
+def _rounding(b: Var, hidden: int, state: Callable[[Expr], Expr]) -> tuple[Loop | Store, ...]:
+    """The state through unsigned bytes into `ws1`, as DynamicQuantizeLinear and its inverse do it;
+    `ws2` has the smallest and the largest value, the scale and the zero point."""
+    j, k = Var(LANES_VAR), Var("k")
+    places = [b * 4 + i for i in range(4)]
+    low, high, scale, zero = (Load("ws2", place) for place in places)
+    none, levels = Const(0.0, "f32"), Const(255.0, "f32")
+    ends = tuple(
+        Store("ws2", place, Binary(op, Load("ws2", place), state(k)))
+        for place, op in zip(places, ("min", "max"), strict=False)
+    )
+    apart = Select(Binary("lt", low, high), (high - low) / levels, Const(1.0, "f32"))
+    level = Call("round", (state(j) / scale,)) + zero
+    kept = Binary("min", Binary("max", level, none), levels)
+    return (
+        Store("ws2", places[0], none),
+        Store("ws2", places[1], none),
+        Loop("k", hidden, ends),
+        Store("ws2", places[2], apart),
+        Store("ws2", places[3], Call("round", ((none - low) / scale,))),
+        Loop(LANES_VAR, hidden, (Store("ws1", b * hidden + j, (kept - zero) * scale),)),
+    )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nnjit_studio.compiler.importer.onnx.quantised_lstm import ROUNDED, rounded
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
 
 MAX_TIME_STEPS = 128
@@ -52,8 +53,10 @@ def recurrent(r: Rewriter) -> bool:
         per = len(functions) // count
         cell_of = _Cell(r, kind, w[d], u[d], bias[d], functions[d * per : (d + 1) * per], hidden)
         made = [""] * steps
+        in_bytes = r.attribute(ROUNDED, 0)
         for t in reversed(order) if backward else order:
-            state = cell_of.step(inputs[t], state)
+            before = rounded(r, state[0]) if in_bytes else state[0]
+            state = cell_of.step(inputs[t], [before, state[1]])
             made[t] = state[0]
         outputs.append(made)
         last.append((state[0], state[1]))
@@ -80,7 +83,8 @@ def _looped(r: Rewriter, names: list[str]) -> bool:
         product = r.op("MatMul", x, r.weight(w[d].T.copy()))
         gates = r.op("Add", product, r.weight(bias[d, : 4 * hidden] + bias[d, 4 * hidden :]))
         first = [_initial(r, name, d, batch, hidden) for name in (start, cell)]
-        rows = r.op("LstmLoop", gates, r.weight(u[d].T.copy()), *first, backward=int(backward))
+        facts = {"backward": int(backward), ROUNDED: r.attribute(ROUNDED, 0)}
+        rows = r.op("LstmLoop", gates, r.weight(u[d].T.copy()), *first, **facts)
         # The first state, the states by time, the last cell; backward the other way round.
         ends = r.split(rows, [1, steps, 1], 0)
         outputs.append(ends[1])

@@ -91,6 +91,30 @@ def test_programs_are_those_of_an_import_at_that_size(tmp_path: Path) -> None:
     assert made.plan.output_specs == alone.plan.output_specs
 
 
+def voice(folder: Path) -> Path:
+    """Frames of a signal, halved twice: it runs while one column is left of up to four."""
+    nodes = [
+        node("Unsqueeze", ["x", "one"], ["a"]),
+        node("Conv", ["a", "frames"], ["b"], strides=[48]),
+        node("Relu", ["b"], ["c"]),
+        node("Conv", ["c", "k1"], ["d"], strides=[2], pads=[1, 1]),
+        node("Conv", ["d", "k2"], ["e"], strides=[2], pads=[1, 1]),
+        node("Squeeze", ["e", "two"], ["f"]),
+        node("MatMul", ["f", "w"], ["y"]),
+    ]
+    weights = {
+        "one": np.array([1]), "two": np.array([2]), "frames": rand(7, 1, 96),
+        "k1": rand(6, 7, 3), "k2": rand(5, 6, 3), "w": rand(5, 4),
+    }  # fmt: skip
+    return written(folder, nodes, [port("x", FLOAT, ["n", "length"])], 2, **weights)
+
+
+def test_a_range_is_one_program_from_end_to_end_or_narrower(tmp_path: Path) -> None:
+    """Below 144 there is one frame, whose convolutions are other code than those of several."""
+    inputs = [{"x": rand(n, length)} for n, length in ((2, 250), (1, 287), (3, 200), (2, 260))]
+    checked(voice(tmp_path), tmp_path, inputs)
+
+
 def test_names_that_have_to_agree_become_one_dimension(tmp_path: Path) -> None:
     nodes = [node("MatMul", ["x", "w"], ["a"]), node("Add", ["a", "b"], ["y"])]
     inputs = [port("x", FLOAT, [None, 4]), port("b", FLOAT, [None, 6])]

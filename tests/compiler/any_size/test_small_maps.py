@@ -54,6 +54,51 @@ def test_a_convolution_takes_any_batch_height_and_width(
             np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4, err_msg=f"{h} {w}")
 
 
+@pytest.mark.parametrize(("groups", "kernel"), [(1, 3), (8, 5)])
+def test_a_convolution_takes_maps_that_are_always_even(
+    tmp_path: Path, groups: int, kernel: int
+) -> None:
+    """A padded width of even ones and the width itself never end with a remainder together."""
+    rng = np.random.default_rng(0)
+    half = rng.standard_normal((8, 2, 3, 3)).astype(np.float32)
+    taps = rng.standard_normal((8, 8 // groups, kernel, kernel)).astype(np.float32)
+    twice = np.array([1, 1, 2, 2], np.float32)
+    node = helper.make_node
+    nodes = [
+        node("Conv", ["x", "half"], ["a"], strides=[2, 2], pads=[1] * 4),
+        node("Conv", ["a", "taps"], ["b"], pads=[kernel // 2] * 4, group=groups),
+        node("GlobalAveragePool", ["b"], ["m"]),
+        node("Sub", ["b", "m"], ["c"]),
+        node("MaxPool", ["c"], ["d"], kernel_shape=[2, 2], strides=[2, 2]),
+        node("Resize", ["d", "", "twice"], ["e"], mode="nearest"),
+        node("Add", ["c", "e"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2, "h", "w"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * 4)],
+        [
+            numpy_helper.from_array(a, n)
+            for a, n in ((half, "half"), (taps, "taps"), (twice, "twice"))
+        ],
+    )
+    onnx_file = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(onnx_file.SerializeToString())
+    made = import_any(path, tmp_path / "w.bin", {"x": np.ones((2, 2, 64, 32), np.float32)})
+    assert made is not None and made.notes == ()
+    assert {d.name: d.step for d in made.plan.dims} == {"n": 1, "h": 4, "w": 4}
+    session = onnxruntime.InferenceSession(path)
+    for tier in TIERS:
+        runner = OpenRunner(made.plan, made.kernels, tmp_path / "w.bin", tier)
+        for i, (h, w) in enumerate([(4, 8), (8, 4), (12, 28), (32, 64), (60, 36), (68, 132)]):
+            x = rng.standard_normal((1 + i % 3, 2, h, w)).astype(np.float32)
+            (expected,) = session.run(None, {"x": x})
+            got = runner.run({"n": len(x), "h": h, "w": w}, {"x": x})["y"]
+            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4, err_msg=f"{h} {w}")
+
+
 def test_a_row_of_open_width_has_one_tile() -> None:
     """Its blocks would be others at each size; of a known width they stay."""
     rows = [made(f"conv2d:1x4x1x{width}x6x1x3x1x0x1x1:f32") for width in (100, 400, 1000)]
