@@ -195,7 +195,7 @@ def run_bundle(path: Path, sizes: list[Sizes], folder: Path, no_sandbox: bool) -
         with serve(options) as server, visit(server, "bundle_sizes.html", options):
             errors = server.next_message(PAGE_S)["errors"]
     except NnjitError as error:
-        return {"bundle_seconds": seconds, "bundle_error": error.error}
+        return {"bundle_seconds": seconds, "bundle_error": error.error.splitlines()[0]}
     return {"bundle_seconds": seconds, "bundle_errors": tuple(map(float, errors))}
 
 

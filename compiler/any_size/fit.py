@@ -18,6 +18,8 @@ Vector = tuple[int, ...]
 """One number for each sample."""
 _SMALL = 64
 """A constant beside a product: what padding and positions add."""
+_CONSTANTS = (0, _SMALL, 1 << 30)
+"""The largest ones that are added, in the order in which formulas are looked for."""
 _DIVISORS = (2, 3, 4, 5, 6, 8, 16, 32)
 _DEGREE = 3
 _MOST_ATOMS = 80
@@ -80,8 +82,8 @@ class Numbers:
     Parameters
     ----------
     plain
-        Atoms whose formulas go before those of all: where samples leave one remainder alone, what
-        is cut of a size may be that size with something added.
+        Atoms whose multiples go before all others: where samples leave no remainder, a part of a
+        size is explained by what is cut of another one too.
     """
 
     def __init__(
@@ -117,12 +119,13 @@ class Numbers:
     def formula(self, vector: Vector) -> Size | None:
         """A formula for one number at all samples; None when nothing explains it."""
         if vector not in self._known:
-            plain = self._plain.formula(vector) if self._plain else None
-            self._known[vector] = plain or self._formula(np.array(vector, np.int64))
+            v = np.array(vector, np.int64)
+            plain = self._plain._formula(v, (0,)) if self._plain else None
+            self._known[vector] = plain or self._formula(v, _CONSTANTS)
         return self._known[vector]
 
-    def _formula(self, v: NDArray[np.int64]) -> Size | None:
-        for constant in (0, _SMALL, 1 << 30):
+    def _formula(self, v: NDArray[np.int64], constants: Sequence[int]) -> Size | None:
+        for constant in constants:
             for values, parts in self._products:
                 run = values[:, 1] - values[:, 0]
                 factor = np.zeros(len(values), np.int64)

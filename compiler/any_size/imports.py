@@ -249,7 +249,7 @@ def _opened(
         for name, n in found.fixed.items():
             importer.notes.append(f"{name} is declared open, but only {n} was found to run.")
         for name in narrow.fixed.keys() - found.fixed.keys():
-            why = first.error.partition(": ")[2] if first else ""
+            why = first.error.partition(": ")[2] or first.error if first else ""
             importer.notes.append(f"{name} stays {narrow.fixed[name]}: else {why}")
         return result
     if first:
@@ -324,7 +324,7 @@ def _import_sizes(found: Probe, atoms: Sequence[Size], example: Sizes) -> list[d
     best: tuple[int, list[dict[str, int]]] | None = None
     for scale, _ in itertools.product(_SCALES, range(_DRAWS)):
         drawn = [{d.name: _random(d, scale, rng) for d in found.dims} for _ in range(IMPORTS - 1)]
-        drawn.append({d.name: _far(d, example[d.name], rng) for d in found.dims})
+        drawn.append({d.name: _far(d, example[d.name], scale, rng) for d in found.dims})
         rows = [tuple(a.at(sizes) for sizes in drawn) for a in atoms]
         apart = all(len(set(sizes.values())) == len(sizes) for sizes in drawn)
         if not apart or any(min(row) < 2 or len(set(row)) == 1 for row in rows):
@@ -346,13 +346,17 @@ def _random(dim: Dim, scale: int, rng: random.Random) -> int:
     return dim.step * rng.randint(first, min(first + 6 * scale + 4, most))
 
 
-def _far(dim: Dim, example: int, rng: random.Random) -> int:
-    """A size well above the one at hand or, where a range ends, in its upper quarter."""
-    first, most = 2 * example // dim.step + 2, 4 * example // dim.step + 6
+def _far(dim: Dim, example: int, scale: int, rng: random.Random) -> int:
+    """A size above that at hand, twice it where the scale allows that, or in the upper quarter of
+    a range that ends."""
+    at = example // dim.step
+    first = at + max(2, at // 4)
+    most = max(first + 1, 2 * at)
     if dim.high < LARGEST:
         most, least = dim.high // dim.step, -(-dim.low // dim.step)
         first = max(most - (most - least) // 4, min(least + 2, most))
-    return dim.step * rng.randint(first, most)
+        return dim.step * rng.randint(first, most)
+    return max(dim.step * rng.randint(first, most), _random(dim, scale, rng))
 
 
 def _alike(a: Vector, b: Vector) -> bool:

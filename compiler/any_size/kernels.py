@@ -45,6 +45,8 @@ _TURN = 16
 _MULTIPLES = 65
 _WIDE = 8
 """Tiles of so many rows want sizes twice as far apart: few leave a wanted remainder."""
+_TILE = 8
+"""Most tiles divide maps of multiples of it."""
 _REMAINDERS = (10, 11, 13, 14, 15, 9)
 """Of a turn of an unrolled loop of vectors: single vectors and single elements are left."""
 _DIVISORS = (2, 4, 8, 16, 1024)
@@ -229,14 +231,13 @@ class _Maker:
         self, wanted: Sequence[tuple[Size, int, int]], small: tuple[str, ...]
     ) -> tuple[list[_Sample], list[_Sample]]:
         """Samples of one skeleton, at sizes that leave the wanted remainders: to fit, to check."""
-        for alike in (False, True):
-            groups: dict[object, list[_Sample]] = {}
-            for sizes in itertools.islice(self._drawn(wanted, alike), _TRIES):
-                skeleton, sample = self._sample(sizes, small)
-                group = groups.setdefault(skeleton, [])
-                group.append(sample)
-                if len(group) == _SAMPLES + _HELD_OUT or not self.extents:
-                    return group[:_SAMPLES], group[_SAMPLES:]
+        groups: dict[object, list[_Sample]] = {}
+        for sizes in itertools.islice(self._drawn(wanted), _TRIES):
+            skeleton, sample = self._sample(sizes, small)
+            group = groups.setdefault(skeleton, [])
+            group.append(sample)
+            if len(group) == _SAMPLES + _HELD_OUT or not self.extents:
+                return group[:_SAMPLES], group[_SAMPLES:]
         raise refused(f"the code of {self.name} changes with its sizes")
 
     def _sample(self, sizes: Sizes, small: tuple[str, ...]) -> tuple[object, _Sample]:
@@ -257,17 +258,14 @@ class _Maker:
             return None
         return tile_of(found.subject, self.map, small)
 
-    def _drawn(
-        self, wanted: Sequence[tuple[Size, int, int]], alike: bool = False
-    ) -> Iterator[Sizes]:
+    def _drawn(self, wanted: Sequence[tuple[Size, int, int]]) -> Iterator[Sizes]:
         """Sizes that leave the wanted remainders, and others by :data:`_TURN` as varied as may
-        be: what is fitted to too few holds for them alone. With ``alike``, such that all loops
-        over vectors end with a remainder."""
+        be: what is fitted to too few holds for them alone."""
         rng, seen = random.Random(0), set()
         known: set[tuple[int, int]] = set()
         smallest = [(d, self._first(d)) for d in self.dims]
         turned, wide = self._turned(), 1 + max((by for _, by, _ in wanted), default=0) // _WIDE
-        loops = [i for i, e in enumerate(turned) if not any(_is_more(e, other) for other in turned)]
+        own = [not any(_is_more(e, other) for other in turned) for e in turned]
         for turn in itertools.count():
             for attempt in range(_DRAWS):
                 sizes = {d.name: _drawn_size(d, low, wide, rng) for d, low in smallest}
@@ -279,8 +277,11 @@ class _Maker:
                 rests = {(i, n % _TURN) for i, n in enumerate(key)}
                 stage = _STAGES * attempt // _DRAWS
                 new = stage % 2 or known.isdisjoint(rests)
-                fits = wanted or _remain(key, turn, stage // 2)
-                if _ends_alike(key, loops) if alike else new and fits:
+                if self.map is not None:  # its loops end alike at all sizes
+                    fits = _divided(list(itertools.compress(key, own)), turn, stage // 2)
+                else:
+                    fits = bool(wanted) or _remain(key, turn, stage // 2)
+                if new and fits:
                     seen.add(key)
                     known |= rests
                     yield sizes
@@ -327,10 +328,7 @@ class _Maker:
             vector = self._vector(value, samples)
             if len(set(vector)) > 1:
                 atoms.setdefault(vector, value)
-        vectors = (self._vector(e, samples) for e in self._turned())
-        # The last tile of a convolution overlaps the one before: it begins where the map ends.
-        alike = self.map is not None and any(len({n % LANES for n in v}) == 1 for v in vectors)
-        return Numbers(atoms, {v: a for v, a in atoms.items() if alike and a in plain})
+        return Numbers(atoms, {v: a for v, a in atoms.items() if a in plain})
 
     def _scalar(
         self, row: Sequence[Constant], atoms: Numbers, bases: Mapping[Vector, Size]
@@ -385,11 +383,11 @@ def _is_more(extent: Size, other: Size) -> bool:
     return more is not None and more > 0
 
 
-def _ends_alike(extents: Sequence[int], loops: Sequence[int]) -> bool:
-    """Whether loops of vectors end with a remainder, those over padded extents aside: where a map
-    is even, one of the two has none. A product by a power of two would be a shift."""
-    strides = all(n & (n - 1) for n in extents)
-    return strides and all(extents[i] % _TURN > LANES and extents[i] % LANES for i in loops)
+def _divided(extents: Sequence[int], turn: int, stage: int) -> bool:
+    """Whether tiles divide a map each third turn, as long as that is found: else a count of tiles
+    is taken for that of whole ones and one. Strides that are a power of two are shifts."""
+    whole = turn % 3 or all(n % _TILE == 0 for n in extents)
+    return stage > 1 or (bool(whole) and all(n & (n - 1) for n in extents))
 
 
 def _bits(constant: Constant) -> int:

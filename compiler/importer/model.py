@@ -13,7 +13,7 @@ from nnjit_studio.compiler.importer.build import build
 from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.compiler.importer.names import OnnxNames
 from nnjit_studio.compiler.importer.onnx.input_shapes import fix_input_shapes
-from nnjit_studio.compiler.importer.onnx.widen_halves import has_halves
+from nnjit_studio.compiler.importer.onnx.single_precision import has_halves
 from nnjit_studio.compiler.importer.passes import MODEL_PASSES, Import, check_pass
 from nnjit_studio.compiler.ir.tensor_ir import Buffer, Program
 from nnjit_studio.compiler.onnx_file import check

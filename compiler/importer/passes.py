@@ -12,7 +12,7 @@ from nnjit_studio.compiler.importer.onnx.channels_last import channels_last
 from nnjit_studio.compiler.importer.onnx.contrib import expand
 from nnjit_studio.compiler.importer.onnx.decompose import decompose
 from nnjit_studio.compiler.importer.onnx.fold import fold_for
-from nnjit_studio.compiler.importer.onnx.widen_halves import widen
+from nnjit_studio.compiler.importer.onnx.single_precision import single_precision
 from nnjit_studio.compiler.importer.program.fold_views import fold_views
 from nnjit_studio.compiler.importer.program.fuse_attention import fuse_attention
 from nnjit_studio.compiler.importer.program.fuse_pointwise import fuse_pointwise
@@ -166,7 +166,7 @@ MODEL_PASSES: Stage[onnx.ModelProto] = Stage(
         ("inline_functions", lambda model, imports: inlined(model)),
         ("contrib", lambda model, imports: expand(model)),
         ("fold", _fold),
-        ("widen_halves", lambda model, imports: widen(model, imports.keep_ports)),
+        ("single_precision", lambda model, imports: single_precision(model, imports.keep_ports)),
         ("decompose", lambda model, imports: decompose(model, imports.any_size)),
         ("channels_last", lambda model, imports: channels_last(model)),
     ),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from nnjit_studio.compiler.ir.loop_text import schedule_text
 from nnjit_studio.compiler.ir.loops import Scheduled
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.pipeline.passes import Artifact, Passes, check_name, run_passes
+from nnjit_studio.compiler.recognize.convolution import Conv2d
 from nnjit_studio.compiler.templates import WITHOUT_SETTINGS, match
 from nnjit_studio.compiler.wasm.combined_instruction import combined_instruction
 from nnjit_studio.compiler.wasm.encode import encode_module
@@ -37,6 +38,8 @@ class _State:
     scheduled: Scheduled | None
     function: Function = field(default_factory=lambda: Function([]))
     data: bytes = b""
+    open_map: bool = False
+    """Whether a convolution's map is known at a run alone."""
 
     def text(self) -> str:
         if self.data:
@@ -53,11 +56,20 @@ class _State:
 
 def _schedule(state: _State) -> None:
     if state.scheduled is None:
-        state.scheduled = schedule_program(state.program, state.candidate, state.tier)
+        state.scheduled = schedule_program(
+            state.program, state.candidate, state.tier, state.open_map
+        )
 
 
-def schedule_program(program: Program, candidate: Candidate | None, tier: str) -> Scheduled:
+def schedule_program(
+    program: Program, candidate: Candidate | None, tier: str, open_map: bool = False
+) -> Scheduled:
     """The loops of a kernel in a tier, by its template; without a candidate by the first guess.
+
+    Parameters
+    ----------
+    open_map
+        Whether the extents of a convolution's map are one sample of many.
 
     Raises
     ------
@@ -80,7 +92,10 @@ def schedule_program(program: Program, candidate: Candidate | None, tier: str) -
             f"{program.name} is not a matmul or a convolution, so no candidate applies.",
             "Use the default schedule.",
         )
-    return form.schedule_in(tier)(program, found.subject, candidate)
+    subject = found.subject
+    if open_map and isinstance(subject, Conv2d):
+        subject = replace(subject, open=True)
+    return form.schedule_in(tier)(program, subject, candidate)
 
 
 def _lower(state: _State) -> None:
@@ -113,7 +128,7 @@ def lowered(
     CompileError
         When the candidate does not apply.
     """
-    state = _State(program, candidate, tier, None)
+    state = _State(program, candidate, tier, None, open_map=candidate is not None)
     _schedule(state)
     state.function = lower(program, state.loops, tier, True, keep_loops)
     _fuse(state)

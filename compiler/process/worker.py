@@ -19,6 +19,7 @@ from nnjit_studio.compiler.process.operations import Failure
 from nnjit_studio.compiler.process.sandbox import confine
 from nnjit_studio.compiler.process.table import OPERATIONS, Operation
 from nnjit_studio.errors import BugError, ModelError, NnjitError, UserError
+from nnjit_studio.support.freed_memory import few_arenas
 
 
 def serve(pipe: Connection, chatter_file: str, memory_bytes: int, ahead: bool = False) -> None:
@@ -30,6 +31,7 @@ def serve(pipe: Connection, chatter_file: str, memory_bytes: int, ahead: bool = 
     os.dup2(chatter, 1)
     os.dup2(chatter, 2)
     _limit_memory(memory_bytes)
+    few_arenas()
     confined = confine((Path(tempfile.gettempdir()), Path(os.devnull)))
     # TVM imports PyTorch where it is installed; its libraries alone can map more than the limit.
     sys.modules["torch"] = None  # type: ignore[assignment]

@@ -44,6 +44,9 @@ class Conv2d:
     stores: tuple[Store, ...]
     """One for each output, over the variables above and the accumulator."""
     labels: tuple[str, ...]
+    open: bool = False
+    """Whether its map's extents are known at a run alone: every loop over them has a last turn that
+    overlaps the one before, as one that is no multiple has."""
 
     @property
     def kind(self) -> str:

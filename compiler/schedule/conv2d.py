@@ -92,7 +92,9 @@ def schedule_conv2d(program: Program, conv: Conv2d, candidate: Candidate) -> Sch
     body = plan.staging.fill(times(Var(FIRST_ROW), stride), last)
 
     def columns(inner: list[Statement]) -> list[Statement]:
-        inner = over_tiles("$xtile", TILE_COLUMN, conv.out_width, sum(plan.widths), inner)
+        inner = over_tiles(
+            "$xtile", TILE_COLUMN, conv.out_width, sum(plan.widths), inner, conv.open
+        )
         return [For(ROW, Var(FIRST_ROW), Var(END_ROW), 1, inner)]
 
     body += _compute(plan, candidate.order, columns)

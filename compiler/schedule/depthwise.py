@@ -80,10 +80,10 @@ def schedule_depthwise(program: Program, conv: Conv2d, candidate: Candidate) -> 
     plan = _plan(program, conv, candidate)
 
     def rows(inner: list[Statement]) -> list[Statement]:
-        return over_tiles("$ytile", TILE_ROW, conv.out_height, plan.rows, inner)
+        return over_tiles("$ytile", TILE_ROW, conv.out_height, plan.rows, inner, conv.open)
 
     def columns(inner: list[Statement]) -> list[Statement]:
-        return over_tiles("$xtile", TILE_COLUMN, conv.out_width, sum(plan.widths), inner)
+        return over_tiles("$xtile", TILE_COLUMN, conv.out_width, sum(plan.widths), inner, conv.open)
 
     tile = _tile(plan)
     tiles = columns(rows(tile)) if candidate.order == "nm" else rows(columns(tile))

@@ -172,6 +172,6 @@ class Staging:
         whole = begin + (end - begin) // LANES * LANES
         four: list[Statement] = [Put((store,), STAGED_COLUMN)]
         body: list[Statement] = [For(STAGED_COLUMN, int32(begin), int32(whole), LANES, four)]
-        if whole < end:
+        if whole < end or self.conv.open:
             body.append(Let(STAGED_COLUMN, int32(end - LANES), four))
         return body

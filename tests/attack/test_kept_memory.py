@@ -9,7 +9,7 @@ import pytest
 
 SCRIPT = """
 import os, threading
-from nnjit_studio.ui.startup.garbage_collector import give_back
+from nnjit_studio.support.freed_memory import give_back
 
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
@@ -42,7 +42,7 @@ def test_freed_blocks_below_one_in_use_are_given_back() -> None:
 
 ARENAS = """
 import ctypes, os, tempfile, threading
-from nnjit_studio.ui.startup.garbage_collector import few_arenas
+from nnjit_studio.support.freed_memory import few_arenas
 
 fine = few_arenas()
 barrier = threading.Barrier(9)

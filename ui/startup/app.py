@@ -15,12 +15,13 @@ from PySide6.QtWidgets import QApplication
 
 from nnjit_studio.errors import NnjitError, UserError
 from nnjit_studio.support.display import unanswered
+from nnjit_studio.support.freed_memory import few_arenas
 from nnjit_studio.support.interrupts import interrupts
 from nnjit_studio.tuner.events import Event
 from nnjit_studio.ui.page.headless import qt_messages_to_logging
 from nnjit_studio.ui.page.process import choose_platform
 from nnjit_studio.ui.startup import crash
-from nnjit_studio.ui.startup.garbage_collector import GarbageCollector, few_arenas
+from nnjit_studio.ui.startup.garbage_collector import GarbageCollector
 from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.state.services import PageVisits
 from nnjit_studio.ui.window.main_window import MakeEngineView, StudioWindow

@@ -20,8 +20,9 @@ from test_quantised import four_bit_model
 from nnjit_studio.bench.peers.imports import seeded_feeds
 from nnjit_studio.compiler.importer import BuiltModel, import_model
 from nnjit_studio.compiler.importer.generation import import_generation
-from nnjit_studio.compiler.importer.onnx.widen_halves import widen
+from nnjit_studio.compiler.importer.onnx.single_precision import single_precision
 from nnjit_studio.compiler.oracle.native_decode import NativeDecoder
+from nnjit_studio.errors import UnsupportedOpError
 from nnjit_studio.model import GenerationRequest
 from nnjit_studio.samples.zoo import write_model
 
@@ -137,7 +138,7 @@ def test_casts_between_halves_and_floats_go_and_borders_get_one() -> None:
     ]
     outputs = [*typed(HALF, "y"), *typed(TensorProto.INT32, "whole"), *typed(FLOAT, "z")]
     weight = np.array([1.5], np.float16)
-    model = widen(graph_of(nodes, typed(HALF, "x"), outputs, w=weight))
+    model = single_precision(graph_of(nodes, typed(HALF, "x"), outputs, w=weight))
     onnx.checker.check_model(model, full_check=True)
     assert [n.op_type for n in model.graph.node] == [
         "Cast", "Add", "Relu", "Identity", "Cast", "Identity", "Cast",
@@ -165,6 +166,28 @@ def test_dtypes_in_attributes_are_widened(tmp_path: Path) -> None:
     np.testing.assert_array_equal(got, expected)
 
 
+def test_doubles_are_computed_in_float32(tmp_path: Path) -> None:
+    double = TensorProto.DOUBLE
+    nodes = [
+        helper.make_node("Gather", ["table", "i"], ["a"]),
+        helper.make_node("Cast", ["x"], ["wide"], to=double),
+        helper.make_node("Mul", ["a", "wide"], ["y"]),
+    ]
+    given = [*typed(FLOAT, "x"), *typed(TensorProto.INT64, "i")]
+    model = graph_of(nodes, given, typed(double, "y"), table=np.array([0.5, 1 / 3, 440.0]))
+    onnx.save(model, tmp_path / "m.onnx")
+    shape = [d.dim_value for d in given[0].type.tensor_type.shape.dim]
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    feeds = {"x": x, "i": np.resize(np.array([2, 1, 0]), shape)}
+    built = import_model(tmp_path / "m.onnx", tmp_path / "w.bin")
+    got = run_by_kernels(built, tmp_path / "w.bin", feeds, "simd128")["y"]
+    assert got.dtype == np.float32
+    np.testing.assert_allclose(got, native(model, feeds)["y"], rtol=1e-6)
+    model.graph.input[0].type.tensor_type.elem_type = double
+    with pytest.raises(UnsupportedOpError, match=r"'x' is float64.*float32"):
+        single_precision(model)
+
+
 def test_four_bit_weights_with_half_scales(tmp_path: Path) -> None:
     model, feeds, _ = four_bit_model(tmp_path / "m.onnx", [3, 64], 21, 32, True)
     half = convert_float_to_float16(model, disable_shape_infer=True)
@@ -180,11 +203,11 @@ def test_four_bit_weights_with_half_scales(tmp_path: Path) -> None:
     assert apart(got, expected) <= 5e-4
 
 
-def test_a_model_without_halves_is_left_alone() -> None:
+def test_a_model_in_float32_is_left_alone() -> None:
     nodes = [helper.make_node("Cast", ["x"], ["y"], to=FLOAT)]
     model = graph_of(nodes, typed(FLOAT, "x"), typed(FLOAT, "y"))
     before = model.SerializeToString()
-    assert widen(model).SerializeToString() == before
+    assert single_precision(model).SerializeToString() == before
 
 
 def kernels(built: BuiltModel) -> list[str]:

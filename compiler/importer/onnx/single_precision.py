@@ -1,11 +1,14 @@
-"""Models in half precision, computed in single precision.
+"""Models in half or double precision, computed in single precision.
 
 Wasm has no arithmetic of halves, so a kernel would widen and round every element that it touches.
 Widened here, such a model uses the kernels of its float32 form; :mod:`.half_weights` later decides
-which weights those read as halves.
+which weights those read as halves. Doubles, of which exporters leave a few in what is computed
+behind a network, would need kernels of their own on two lanes.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import numpy as np
 import onnx
@@ -14,38 +17,46 @@ from onnx import AttributeProto, TensorProto, helper, numpy_helper
 from nnjit_studio.compiler.importer.onnx.decompose import types_of
 from nnjit_studio.compiler.importer.onnx.rewriter import Types
 from nnjit_studio.compiler.onnx_file.arrays import array_of
+from nnjit_studio.errors import UnsupportedOpError
 
 _HALF, _FLOAT = TensorProto.FLOAT16, TensorProto.FLOAT
+_OTHERS = (_HALF, TensorProto.DOUBLE)
 _KINDS = ("to", "dtype", "output_dtype", "output_datatype", "stash_type", "softmax_precision")
 """Attributes that name a dtype."""
 
 
-def widen(model: onnx.ModelProto, keep_ports: bool = True) -> onnx.ModelProto:
-    """The model itself, every f16 tensor of its graph f32; control flow must be flat.
+def single_precision(model: onnx.ModelProto, keep_ports: bool = True) -> onnx.ModelProto:
+    """The model itself, every f16 and f64 tensor of its graph f32; control flow must be flat.
 
-    Weights keep their values. Results are closer to those of the float32 model than halves
-    are, which round after every node.
+    Halves keep their values. Results are closer to those of the float32 model than halves
+    are, which round after every node. Outputs in f64 are f32.
 
     Parameters
     ----------
     keep_ports
-        Whether inputs and outputs stay f16, with a Cast behind or in front of each.
+        Whether inputs and outputs in f16 stay so, with a Cast behind or in front of each.
 
+    Raises
+    ------
+    UnsupportedOpError
+        When an input is f64.
     """
     graph = model.graph
-    if not _has_halves(graph):
+    if not _has_others(graph):
         return model
-    halves = [t for t in graph.initializer if t.data_type == _HALF]
+    others = [t for t in graph.initializer if t.data_type in _OTHERS]
     types = types_of(model)
     weights = {t.name for t in graph.initializer}
-    ports = (*(p for p in graph.input if p.name not in weights), *graph.output)
+    given = [p for p in graph.input if p.name not in weights]
+    _check_inputs(given)
+    ports = (*given, *graph.output)
     kept = [p.name for p in ports if keep_ports and p.type.tensor_type.elem_type == _HALF]
     names = {name: f"{name}//f32" for name in kept}
     for port in (*graph.input, *graph.output):
-        if port.name not in names and port.type.tensor_type.elem_type == _HALF:
+        if port.name not in names and port.type.tensor_type.elem_type in _OTHERS:
             port.type.tensor_type.elem_type = _FLOAT
-    for tensor in halves:
-        _widen_tensor(tensor)
+    for tensor in others:
+        _make_single(tensor)
     for tensor in graph.initializer:
         tensor.name = names.get(tensor.name, tensor.name)
     inputs = [p.name for p in graph.input if p.name in names]
@@ -62,7 +73,7 @@ def widen(model: onnx.ModelProto, keep_ports: bool = True) -> onnx.ModelProto:
             del node.attribute[:]
         node.output[:] = [names.get(n, n) for n in node.output]
         for attribute in node.attribute:
-            _widen_attribute(attribute)
+            _change_attribute(attribute)
         nodes.append(node)
     nodes += [_cast(names[n], n, _HALF) for n in kept if n in outputs and n not in inputs]
     del graph.value_info[:]
@@ -82,40 +93,49 @@ def has_halves(model: onnx.ModelProto) -> bool:
     )
 
 
-def _has_halves(graph: onnx.GraphProto) -> bool:
+def _check_inputs(inputs: Iterable[onnx.ValueInfoProto]) -> None:
+    for port in inputs:
+        if port.type.tensor_type.elem_type == TensorProto.DOUBLE:
+            raise UnsupportedOpError(
+                f"The input {port.name!r} is float64, which is not supported.",
+                "Export the model with inputs in float32.",
+            )
+
+
+def _has_others(graph: onnx.GraphProto) -> bool:
     return (
-        any(t.data_type == _HALF for t in graph.initializer)
-        or any(p.type.tensor_type.elem_type == _HALF for p in graph.input)
-        or any(_names_half(a) for node in graph.node for a in node.attribute)
+        any(t.data_type in _OTHERS for t in graph.initializer)
+        or any(p.type.tensor_type.elem_type in _OTHERS for p in graph.input)
+        or any(_names_other(a) for node in graph.node for a in node.attribute)
     )
 
 
-def _names_half(attribute: AttributeProto) -> bool:
+def _names_other(attribute: AttributeProto) -> bool:
     if attribute.type == AttributeProto.TENSOR:
-        return bool(attribute.t.data_type == _HALF)
-    return attribute.name in _KINDS and bool(attribute.i == _HALF)
+        return bool(attribute.t.data_type in _OTHERS)
+    return attribute.name in _KINDS and bool(attribute.i in _OTHERS)
 
 
-def _widen_attribute(attribute: AttributeProto) -> None:
-    if not _names_half(attribute):
+def _change_attribute(attribute: AttributeProto) -> None:
+    if not _names_other(attribute):
         return
     if attribute.type == AttributeProto.TENSOR:
-        _widen_tensor(attribute.t)
+        _make_single(attribute.t)
     else:
         attribute.i = _FLOAT
 
 
-def _widen_tensor(tensor: TensorProto) -> None:
+def _make_single(tensor: TensorProto) -> None:
     tensor.CopyFrom(numpy_helper.from_array(array_of(tensor).astype(np.float32), tensor.name))
 
 
 def _keeps_f32(node: onnx.NodeProto, types: Types) -> bool:
-    """Whether the node casts between dtypes that are both f32 once widened."""
+    """Whether the node casts between dtypes that are both f32 from now on."""
     if node.op_type != "Cast":
         return False
     (to,) = (a.i for a in node.attribute if a.name == "to")
     source = types.get(node.input[0], (TensorProto.UNDEFINED, None))[0]
-    return to in (_FLOAT, _HALF) and source in (_FLOAT, _HALF)
+    return to in (_FLOAT, *_OTHERS) and source in (_FLOAT, *_OTHERS)
 
 
 def _cast(source: str, target: str, dtype: int) -> onnx.NodeProto:
