@@ -167,6 +167,23 @@ class _Maker:
         self, wanted: Sequence[tuple[Size, int, int]], small: tuple[str, ...] = ()
     ) -> tuple[Variant, list[Kernel]]:
         samples, held_out = self._samples(wanted, small)
+        while True:
+            places, scalars, whole = self._fitted(samples, wanted)
+            held = (_holds(s, samples[0], places, scalars, whole) for s in held_out)
+            wrong = next((s for s, right in zip(held_out, held, strict=True) if not right), None)
+            if wrong is None:
+                return self._encoded(samples[0], places, scalars, whole)
+            if len(held_out) == 1:
+                sizes = ", ".join(f"{name} {n}" for name, n in wrong.sizes.items())
+                raise refused(f"a formula of {self.name} is wrong at {sizes}")
+            # Several formulas explain the samples, and it was not the first.
+            held_out.remove(wrong)
+            samples.append(wrong)
+
+    def _fitted(
+        self, samples: Sequence[_Sample], wanted: Sequence[tuple[Size, int, int]]
+    ) -> tuple[list[int | None], tuple[Scalar, ...], Size]:
+        """The parameter that each constant becomes, if any; the parameters; the extent."""
         atoms = self._atoms([s.sizes for s in samples], wanted)
         rows = list(zip(*(s.constants for s in samples), strict=True))
         bases = _bases(rows, atoms)
@@ -177,28 +194,7 @@ class _Maker:
             scalar = self._scalar(row, atoms, bases)
             places.append(scalars.setdefault(scalar, len(scalars)) if scalar else None)
         found = self._scalar(extent, atoms, bases)
-        whole = found.size if found else size(int(extent[0][1]))
-        for sample in held_out:
-            self._check(sample, samples[0], [*places, None], tuple(scalars), whole)
-        return self._encoded(samples[0], places, tuple(scalars), whole)
-
-    def _check(
-        self,
-        sample: _Sample,
-        fitted: _Sample,
-        places: Sequence[int | None],
-        scalars: tuple[Scalar, ...],
-        extent: Size,
-    ) -> None:
-        """Compare the numbers of a sample with what the formulas say."""
-        *numbers, (_, loop) = sample.constants
-        said = [
-            _bits(constant) if place is None else scalars[place].at(sample.sizes)
-            for constant, place in zip(fitted.constants, places, strict=True)
-        ]
-        if [_bits(c) for c in numbers] != said[:-1] or extent.at(sample.sizes) != loop:
-            sizes = ", ".join(f"{name} {n}" for name, n in sample.sizes.items())
-            raise refused(f"a formula of {self.name} is wrong at {sizes}")
+        return places, tuple(scalars), found.size if found else size(int(extent[0][1]))
 
     def _encoded(
         self,
@@ -375,6 +371,22 @@ def _remain(extents: Sequence[int], turn: int, stage: int) -> bool:
         places = (turn + i for i in range(len(rests)))
         return rests == [_REMAINDERS[place % len(_REMAINDERS)] for place in places]
     return stage > 1 or all(rest > LANES and rest % LANES for rest in rests)
+
+
+def _holds(
+    sample: _Sample,
+    fitted: _Sample,
+    places: Sequence[int | None],
+    scalars: Sequence[Scalar],
+    extent: Size,
+) -> bool:
+    """Whether the numbers of a sample are what the formulas say."""
+    *numbers, (_, loop) = sample.constants
+    said = [
+        _bits(constant) if place is None else scalars[place].at(sample.sizes)
+        for (constant, place) in zip(fitted.constants, places, strict=False)
+    ]
+    return [_bits(c) for c in numbers] == said and extent.at(sample.sizes) == loop
 
 
 def _is_more(extent: Size, other: Size) -> bool:

@@ -167,6 +167,7 @@ def test_a_formula_that_holds_for_its_samples_alone_is_refused(
 ) -> None:
     """One sample tells no formula."""
     monkeypatch.setattr(kernels, "_SAMPLES", 1)
+    monkeypatch.setattr(kernels, "_HELD_OUT", 1)
     path = attention(tmp_path)
     with pytest.raises(ModelError, match=r"a formula of .* is wrong at"):
         import_any(path, tmp_path / "w.bin", {"x": rand(2, 9, 16)})
