@@ -208,8 +208,10 @@ def _explored(trial: Trial, names: Sequence[str], example: Sizes) -> Dim:
     for step in _STEPS:
         if n % step == 0 and runs(n + step) and runs(n + 3 * step):
             below = (k * step for k in _STEPS if k * step < n)
-            low = next((size for size in below if runs(size)), None)
-            low = low or _furthest(runs, n, -step, 0, n // step)
+            low = next((size for size in below if runs(size)), n)
+            # Each of these is twice the one before, which does not run.
+            apart = low // (2 * step) if low < n else n // step
+            low = _furthest(runs, low, -step, 0, max(1, apart))
             high = LARGEST
             if not runs(2 * n + step):
                 high = _furthest(runs, n, step, 3, n // step + 1)

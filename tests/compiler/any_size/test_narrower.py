@@ -50,3 +50,17 @@ def test_a_range_of_lengths_is_found_to_its_ends() -> None:
     found = probe(trial, {"x": np.zeros((1, 512))})
     assert found.dims == (Dim("batch"), Dim("length", 192, 703))
     assert all(192 <= sample["length"] <= 703 for sample in found.samples)
+
+
+class Lines(Windows):
+    """Runs from a height on."""
+
+    def runs(self, sizes: dict[str, int]) -> bool:
+        return sizes["batch"] >= 1 and sizes["length"] >= 33
+
+
+def test_a_range_begins_at_the_first_size_that_runs() -> None:
+    trial: Any = Lines()
+    for length in (48, 64, 224):
+        found = probe(trial, {"x": np.zeros((1, length))})
+        assert found.dims == (Dim("batch"), Dim("length", 33))
