@@ -64,7 +64,7 @@ def main(options: argparse.Namespace) -> int:
     (folder / "job.json").write_text(json.dumps(job))
     bench = BenchOptions(folder, options.target, ("ort",), options.node_modules, options.no_sandbox)
     before, rows = load_average(), []
-    with serve(bench) as server, visit(server, "lengths.html", bench):
+    with serve(bench) as server, visit(server, "sizes/lengths.html", bench):
         while (message := server.next_message(TIMEOUT_S))["type"] == "length":
             rows.append(row_of(message))
             print(rows[-1], flush=True)

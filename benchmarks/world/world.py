@@ -192,7 +192,7 @@ def run_bundle(path: Path, sizes: list[Sizes], folder: Path, no_sandbox: bool) -
     (folder / "job.json").write_text(json.dumps({"threads": 1, "runs": runs}))
     options = BenchOptions(folder, no_sandbox=no_sandbox)
     try:
-        with serve(options) as server, visit(server, "bundle_sizes.html", options):
+        with serve(options) as server, visit(server, "sizes/bundle.html", options):
             errors = server.next_message(PAGE_S)["errors"]
     except NnjitError as error:
         return {"bundle_seconds": seconds, "bundle_error": error.error.splitlines()[0]}

@@ -1,6 +1,6 @@
 /** One bundle at several sizes: how far its outputs are from given ones. */
-import { conduct, fetchInputs, fetchJob, file, report } from "./page.js";
-import { openOurs } from "./sessions.js";
+import { conduct, fetchInputs, fetchJob, file, report } from "../page.js";
+import { openOurs } from "../sessions.js";
 
 /**
  * The largest difference of an element, by the largest value that is expected; infinite where shapes differ.

@@ -1,10 +1,10 @@
 /** One bundle for any size at many lengths, in turns with bundles for one length and with ONNX Runtime Web. */
-import { conduct, fetchJob, file, report } from "./page.js";
-import { interleave } from "./rounds.js";
-import { openOnnxRuntime, openOurs } from "./sessions.js";
+import { conduct, fetchJob, file, report } from "../page.js";
+import { interleave } from "../rounds.js";
+import { openOnnxRuntime, openOurs } from "../sessions.js";
 
-/** @import { Contender, Policy } from "./rounds.js" */
-/** @import { Input, Opened } from "./sessions.js" */
+/** @import { Contender, Policy } from "../rounds.js" */
+/** @import { Input, Opened } from "../sessions.js" */
 /** @typedef {{dim: string, vocabulary: number, inputs: {name: string, ids: boolean, dims: (number | string)[]}[], output: string}} Model */
 
 /** Modules that the page has compiled, whoever asked. */
@@ -77,5 +77,5 @@ conduct(async () => {
     if (i % 100 === 99) memory.push({ wasm: any.session.memoryBytes, heap: /** @type {any} */ (performance).memory?.usedJSHeapSize ?? 0 });
   }
   own += compiled - before;
-  await report({ type: "done", loaded, warm_runs, warm_ms, compiled_in_runs: own, memory, user_agent: navigator.userAgent, versions: { ort: (await import("./sessions.js")).onnxRuntimeLoaded().env.versions.web } });
+  await report({ type: "done", loaded, warm_runs, warm_ms, compiled_in_runs: own, memory, user_agent: navigator.userAgent, versions: { ort: (await import("../sessions.js")).onnxRuntimeLoaded().env.versions.web } });
 });
