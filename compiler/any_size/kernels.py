@@ -19,6 +19,14 @@ from nnjit_studio.compiler.any_size.fit import Numbers, Vector
 from nnjit_studio.compiler.any_size.functions import Constant, parts, with_parameters
 from nnjit_studio.compiler.any_size.refusal import refused
 from nnjit_studio.compiler.any_size.remainders import remainders
+from nnjit_studio.compiler.any_size.samples import (
+    SMALLEST,
+    TURN,
+    divided,
+    drawn_size,
+    is_more,
+    remain,
+)
 from nnjit_studio.compiler.any_size.small_maps import open_extents, tile_of, tile_selectors, tiled
 from nnjit_studio.compiler.ir.affine import LANES
 from nnjit_studio.compiler.ir.tensor_ir import Program
@@ -39,16 +47,9 @@ _HELD_OUT = 3
 """and have to be right at so many more, which leave other remainders."""
 _TRIES = 24
 _DRAWS, _STAGES = 6000, 6
-_SMALLEST, _SPREAD = 34, 360
-"""Sizes are drawn from here on: all loops over them run, unrolled ones too."""
-_TURN = 16
 _MULTIPLES = 65
 _WIDE = 8
 """Tiles of so many rows want sizes twice as far apart: few leave a wanted remainder."""
-_TILE = 8
-"""Most tiles divide maps of multiples of it."""
-_REMAINDERS = (10, 11, 13, 14, 15, 9)
-"""Of a turn of an unrolled loop of vectors: single vectors and single elements are left."""
 _DIVISORS = (2, 4, 8, 16, 1024)
 """By which schedules cut: strides, lanes, panels, turns of vectors, blocks of a parallel loop."""
 
@@ -255,28 +256,28 @@ class _Maker:
         return tile_of(found.subject, self.map, small)
 
     def _drawn(self, wanted: Sequence[tuple[Size, int, int]]) -> Iterator[Sizes]:
-        """Sizes that leave the wanted remainders, and others by :data:`_TURN` as varied as may
+        """Sizes that leave the wanted remainders, and others by :data:`TURN` as varied as may
         be: what is fitted to too few holds for them alone."""
         rng, seen = random.Random(0), set()
         known: set[tuple[int, int]] = set()
         smallest = [(d, self._first(d)) for d in self.dims]
         turned, wide = self._turned(), 1 + max((by for _, by, _ in wanted), default=0) // _WIDE
-        own = [not any(_is_more(e, other) for other in turned) for e in turned]
+        own = [not any(is_more(e, other) for other in turned) for e in turned]
         for turn in itertools.count():
             for attempt in range(_DRAWS):
-                sizes = {d.name: _drawn_size(d, low, wide, rng) for d, low in smallest}
+                sizes = {d.name: drawn_size(d, low, wide, rng) for d, low in smallest}
                 key = tuple(e.at(sizes) for e in turned)
                 if key in seen or len(set(sizes.values())) < len(sizes):
                     continue
                 if any(s.at(sizes) % by != rest for s, by, rest in wanted):
                     continue
-                rests = {(i, n % _TURN) for i, n in enumerate(key)}
+                rests = {(i, n % TURN) for i, n in enumerate(key)}
                 stage = _STAGES * attempt // _DRAWS
                 new = stage % 2 or known.isdisjoint(rests)
                 if self.map is not None:  # its loops end alike at all sizes
-                    fits = _divided(list(itertools.compress(key, own)), turn, stage // 2)
+                    fits = divided(list(itertools.compress(key, own)), turn, stage // 2)
                 else:
-                    fits = bool(wanted) or _remain(key, turn, stage // 2)
+                    fits = bool(wanted) or remain(key, turn, stage // 2)
                 if new and fits:
                     seen.add(key)
                     known |= rests
@@ -302,8 +303,8 @@ class _Maker:
     def _first(self, dim: Dim) -> int:
         """Steps of a dimension from which on all loops that follow it alone have turns enough."""
         follow = [e for e in self.extents if e.dims == {dim}]
-        low = -(-max(dim.low, _SMALLEST) // dim.step)
-        while any(e.at({dim.name: dim.step * low}) < _SMALLEST for e in follow):
+        low = -(-max(dim.low, SMALLEST) // dim.step)
+        while any(e.at({dim.name: dim.step * low}) < SMALLEST for e in follow):
             low += 1
         return low
 
@@ -360,19 +361,6 @@ def _bases(rows: Sequence[Sequence[Constant]], atoms: Numbers) -> dict[Vector, S
     return {vector: formula for vector, formula in found if formula is not None}
 
 
-def _drawn_size(dim: Dim, low: int, wide: int, rng: random.Random) -> int:
-    return dim.step * rng.randint(low, low + max(_SPREAD // dim.step, _TURN, 3 * low) * wide)
-
-
-def _remain(extents: Sequence[int], turn: int, stage: int) -> bool:
-    """Whether loops end with a remainder: another one each turn, then any, then perhaps none."""
-    rests = [n % _TURN for n in extents]
-    if stage == 0:
-        places = (turn + i for i in range(len(rests)))
-        return rests == [_REMAINDERS[place % len(_REMAINDERS)] for place in places]
-    return stage > 1 or all(rest > LANES and rest % LANES for rest in rests)
-
-
 def _holds(
     sample: _Sample,
     fitted: _Sample,
@@ -387,19 +375,6 @@ def _holds(
         for (constant, place) in zip(fitted.constants, places, strict=False)
     ]
     return [_bits(c) for c in numbers] == said and extent.at(sample.sizes) == loop
-
-
-def _is_more(extent: Size, other: Size) -> bool:
-    """Whether one is the other with something added, such as a padded width."""
-    more = (extent - other).constant
-    return more is not None and more > 0
-
-
-def _divided(extents: Sequence[int], turn: int, stage: int) -> bool:
-    """Whether tiles divide a map each third turn, as long as that is found: else a count of tiles
-    is taken for that of whole ones and one. Strides that are a power of two are shifts."""
-    whole = turn % 3 or all(n % _TILE == 0 for n in extents)
-    return stage > 1 or (bool(whole) and all(n & (n - 1) for n in extents))
 
 
 def _bits(constant: Constant) -> int:
