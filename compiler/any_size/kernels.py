@@ -22,10 +22,10 @@ from nnjit_studio.compiler.any_size.remainders import remainders
 from nnjit_studio.compiler.any_size.samples import (
     SMALLEST,
     TURN,
-    divided,
     drawn_size,
-    is_more,
-    remain,
+    has_whole_tiles,
+    is_padded,
+    leaves_remainders,
 )
 from nnjit_studio.compiler.any_size.small_maps import open_extents, tile_of, tile_selectors, tiled
 from nnjit_studio.compiler.ir.affine import LANES
@@ -169,11 +169,10 @@ class _Maker:
     ) -> tuple[Variant, list[Kernel]]:
         samples, held_out = self._samples(wanted, small)
         while True:
-            places, scalars, whole = self._fitted(samples, wanted)
-            held = (_holds(s, samples[0], places, scalars, whole) for s in held_out)
-            wrong = next((s for s, right in zip(held_out, held, strict=True) if not right), None)
+            fitted = (samples[0], *self._fitted(samples, wanted))
+            wrong = next((s for s in held_out if not _holds(s, *fitted)), None)
             if wrong is None:
-                return self._encoded(samples[0], places, scalars, whole)
+                return self._encoded(*fitted)
             if len(held_out) == 1:
                 sizes = ", ".join(f"{name} {n}" for name, n in wrong.sizes.items())
                 raise refused(f"a formula of {self.name} is wrong at {sizes}")
@@ -262,7 +261,7 @@ class _Maker:
         known: set[tuple[int, int]] = set()
         smallest = [(d, self._first(d)) for d in self.dims]
         turned, wide = self._turned(), 1 + max((by for _, by, _ in wanted), default=0) // _WIDE
-        own = [not any(is_more(e, other) for other in turned) for e in turned]
+        own = [not any(is_padded(e, other) for other in turned) for e in turned]
         for turn in itertools.count():
             for attempt in range(_DRAWS):
                 sizes = {d.name: drawn_size(d, low, wide, rng) for d, low in smallest}
@@ -275,9 +274,9 @@ class _Maker:
                 stage = _STAGES * attempt // _DRAWS
                 new = stage % 2 or known.isdisjoint(rests)
                 if self.map is not None:  # its loops end alike at all sizes
-                    fits = divided(list(itertools.compress(key, own)), turn, stage // 2)
+                    fits = has_whole_tiles(list(itertools.compress(key, own)), turn, stage // 2)
                 else:
-                    fits = bool(wanted) or remain(key, turn, stage // 2)
+                    fits = bool(wanted) or leaves_remainders(key, turn, stage // 2)
                 if new and fits:
                     seen.add(key)
                     known |= rests
@@ -372,7 +371,7 @@ def _holds(
     *numbers, (_, loop) = sample.constants
     said = [
         _bits(constant) if place is None else scalars[place].at(sample.sizes)
-        for (constant, place) in zip(fitted.constants, places, strict=False)
+        for constant, place in zip(fitted.constants[:-1], places, strict=True)
     ]
     return [_bits(c) for c in numbers] == said and extent.at(sample.sizes) == loop
 

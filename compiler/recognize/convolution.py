@@ -45,8 +45,8 @@ class Conv2d:
     """One for each output, over the variables above and the accumulator."""
     labels: tuple[str, ...]
     open: bool = False
-    """Whether its map's extents are known at a run alone: every loop over them has a last turn that
-    overlaps the one before, as one that is no multiple has."""
+    """Whether the extents of its map are one sample of many: loops over them are then written as
+    for extents that no tile divides, so that all samples have the same code."""
 
     @property
     def kind(self) -> str:

@@ -47,12 +47,15 @@ def pixels(columns: int, width: int) -> tuple[int, ...]:
 
 
 def over_tiles(
-    tile: str, first: str, extent: int, size: int, body: list[Statement], open: bool = False
+    tile: str, first: str, extent: int, size: int, body: list[Statement], any_extent: bool = False
 ) -> list[Statement]:
-    """Loop over tiles of ``size`` that cover ``extent``; the last may overlap the one before."""
+    """Loop over tiles of ``size`` that cover ``extent``; the last may overlap the one before.
+
+    With ``any_extent`` the loops are those of an extent that ``size`` does not divide.
+    """
     count = -(-extent // size)
     at = times(Var(tile), size)
-    if open or extent % size:
+    if any_extent or extent % size:
         at = Binary("min", at, int32(extent - size))
     return [For(tile, int32(0), int32(count), 1, [Let(first, at, body)])]
 

@@ -92,7 +92,7 @@ def test_programs_are_those_of_an_import_at_that_size(tmp_path: Path) -> None:
 
 
 def voice(folder: Path) -> Path:
-    """Frames of a signal, halved twice: it runs while one column is left of up to four."""
+    """Frames of a signal, halved twice; it runs at lengths that leave one column."""
     nodes = [
         node("Unsqueeze", ["x", "one"], ["a"]),
         node("Conv", ["a", "frames"], ["b"], strides=[48]),

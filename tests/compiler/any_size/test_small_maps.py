@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from nnjit_studio.compiler.any_size.imports import import_any
 from nnjit_studio.compiler.any_size.numbers import OpenRunner
@@ -15,9 +15,13 @@ from nnjit_studio.compiler.any_size.small_maps import open_extents, tile_of
 from nnjit_studio.compiler.recognize.convolution import Conv2d
 from nnjit_studio.compiler.spelling import program_for
 from nnjit_studio.compiler.templates import prepared, subject_of
+from nnjit_studio.model.open_plan import OpenPlan
 from nnjit_studio.records import TIERS
 
 SIZES = [(1, 1), (1, 9), (2, 3), (3, 8), (5, 1), (4, 7), (7, 33), (18, 21), (33, 5), (40, 64)]
+
+
+node, port = helper.make_node, helper.make_tensor_value_info
 
 
 @pytest.mark.parametrize(("groups", "stride", "kernel"), [(1, 2, 3), (4, 1, 5)])
@@ -28,42 +32,22 @@ def test_a_convolution_takes_any_batch_height_and_width(
     taps = rng.standard_normal((8, 4 // groups, kernel, kernel)).astype(np.float32)
     taps = taps if groups == 1 else taps[:4]
     pads = [kernel // 2] * 4
-    conv = helper.make_node(
-        "Conv", ["x", "w"], ["y"], strides=[stride, stride], pads=pads, group=groups
-    )
-    graph = helper.make_graph(
-        [conv],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4, "h", "w"])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * 4)],
-        [numpy_helper.from_array(taps, "w")],
-    )
-    onnx_file = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    path = tmp_path / "m.onnx"
-    path.write_bytes(onnx_file.SerializeToString())
-    made = import_any(path, tmp_path / "w.bin", {"x": np.ones((2, 4, 20, 30), np.float32)})
-    assert made is not None and made.notes == ()
-    assert {d.name: d.low for d in made.plan.dims} == {"n": 1, "h": 1, "w": 1}
-    session = onnxruntime.InferenceSession(path)
-    for tier in TIERS:
-        runner = OpenRunner(made.plan, made.kernels, tmp_path / "w.bin", tier)
-        for i, (h, w) in enumerate(SIZES):
-            x = rng.standard_normal((1 + i % 3, 4, h, w)).astype(np.float32)
-            (expected,) = session.run(None, {"x": x})
-            got = runner.run({"n": len(x), "h": h, "w": w}, {"x": x})["y"]
-            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4, err_msg=f"{h} {w}")
+    conv = node("Conv", ["x", "w"], ["y"], strides=[stride, stride], pads=pads, group=groups)
+    plan = checked(tmp_path, [conv], {"w": taps}, np.ones((2, 4, 20, 30), np.float32), SIZES)
+    assert {d.name: d.low for d in plan.dims} == {"n": 1, "h": 1, "w": 1}
 
 
 @pytest.mark.parametrize(("groups", "kernel"), [(1, 3), (8, 5)])
 def test_a_convolution_takes_maps_that_are_always_even(
     tmp_path: Path, groups: int, kernel: int
 ) -> None:
-    """A padded width of even ones and the width itself never end with a remainder together."""
+    """An even width and the same width padded never both leave a remainder."""
     rng = np.random.default_rng(0)
-    half = rng.standard_normal((8, 2, 3, 3)).astype(np.float32)
-    taps = rng.standard_normal((8, 8 // groups, kernel, kernel)).astype(np.float32)
-    twice = np.array([1, 1, 2, 2], np.float32)
-    node = helper.make_node
+    weights = {
+        "half": rng.standard_normal((8, 2, 3, 3)).astype(np.float32),
+        "taps": rng.standard_normal((8, 8 // groups, kernel, kernel)).astype(np.float32),
+        "twice": np.array([1, 1, 2, 2], np.float32),
+    }
     nodes = [
         node("Conv", ["x", "half"], ["a"], strides=[2, 2], pads=[1] * 4),
         node("Conv", ["a", "taps"], ["b"], pads=[kernel // 2] * 4, group=groups),
@@ -73,30 +57,41 @@ def test_a_convolution_takes_maps_that_are_always_even(
         node("Resize", ["d", "", "twice"], ["e"], mode="nearest"),
         node("Add", ["c", "e"], ["y"]),
     ]
+    maps = [(4, 8), (8, 4), (12, 28), (32, 64), (60, 36), (68, 132)]
+    plan = checked(tmp_path, nodes, weights, np.ones((2, 2, 64, 32), np.float32), maps)
+    assert {d.name: d.step for d in plan.dims} == {"n": 1, "h": 4, "w": 4}
+
+
+def checked(
+    folder: Path,
+    nodes: list[NodeProto],
+    weights: dict[str, np.ndarray],
+    example: np.ndarray,
+    maps: list[tuple[int, int]],
+) -> OpenPlan:
+    """The plan of a model of one image, without notes, and right on these maps in both tiers."""
+    channels = example.shape[1]
     graph = helper.make_graph(
         nodes,
         "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2, "h", "w"])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * 4)],
-        [
-            numpy_helper.from_array(a, n)
-            for a, n in ((half, "half"), (taps, "taps"), (twice, "twice"))
-        ],
+        [port("x", TensorProto.FLOAT, ["n", channels, "h", "w"])],
+        [port("y", TensorProto.FLOAT, [None] * 4)],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
     )
     onnx_file = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    path = tmp_path / "m.onnx"
+    path = folder / "m.onnx"
     path.write_bytes(onnx_file.SerializeToString())
-    made = import_any(path, tmp_path / "w.bin", {"x": np.ones((2, 2, 64, 32), np.float32)})
+    made = import_any(path, folder / "w.bin", {"x": example})
     assert made is not None and made.notes == ()
-    assert {d.name: d.step for d in made.plan.dims} == {"n": 1, "h": 4, "w": 4}
-    session = onnxruntime.InferenceSession(path)
+    session, rng = onnxruntime.InferenceSession(path), np.random.default_rng(1)
     for tier in TIERS:
-        runner = OpenRunner(made.plan, made.kernels, tmp_path / "w.bin", tier)
-        for i, (h, w) in enumerate([(4, 8), (8, 4), (12, 28), (32, 64), (60, 36), (68, 132)]):
-            x = rng.standard_normal((1 + i % 3, 2, h, w)).astype(np.float32)
+        runner = OpenRunner(made.plan, made.kernels, folder / "w.bin", tier)
+        for i, (h, w) in enumerate(maps):
+            x = rng.standard_normal((1 + i % 3, channels, h, w)).astype(np.float32)
             (expected,) = session.run(None, {"x": x})
             got = runner.run({"n": len(x), "h": h, "w": w}, {"x": x})["y"]
             np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4, err_msg=f"{h} {w}")
+    return made.plan
 
 
 def test_a_row_of_open_width_has_one_tile() -> None:
