@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from nnjit_studio.compiler.any_size.arrays import made_arrays, open_dims
 from nnjit_studio.compiler.any_size.checked import Compiled, checked
 from nnjit_studio.compiler.any_size.constants import Made, Prefix, made_constants, whole_tables
 from nnjit_studio.compiler.any_size.fit import Fit, Numbers, Vector
+from nnjit_studio.compiler.any_size.kernels.tuned import Winners
 from nnjit_studio.compiler.any_size.narrower import narrower
 from nnjit_studio.compiler.any_size.open_form import open_form
 from nnjit_studio.compiler.any_size.probe import (
@@ -152,6 +154,7 @@ def import_any(
     feeds: Feeds | None = None,
     half_weights: bool = False,
     on_phase: Callable[[str], None] = lambda phase: None,
+    winners: Winners = MappingProxyType({}),
 ) -> AnySize | None:
     """Import a model and compile it for any size; None where all its sizes are fixed.
 
@@ -159,6 +162,8 @@ def import_any(
     ----------
     feeds
         Arrays by name that the model runs on; some are made up where there are none.
+    winners
+        What tuning found for products at one size each.
 
     Raises
     ------
@@ -176,14 +181,14 @@ def import_any(
 
     def compiled(variant: _Variant) -> AnySize:
         assert variant.unified is not None
-        form = open_form(variant.unified, variant.found, example, importer.store, on_phase)
+        form = open_form(variant.unified, variant.found, example, importer.store, on_phase, winners)
         importer.store.finish_plan(more=True)
         plan = replace(form.plan, weights_bytes=importer.store.nbytes)
         fixed = variant.found.fixed
         on_phase("checking the numbers")
         made = Compiled(plan, form.kernels, weights_file, trial, fixed, half_weights)
         plan, notes = checked(made)
-        return AnySize(plan, form.kernels, notes)
+        return AnySize(plan, form.kernels, (*form.notes, *notes))
 
     made = _opened(importer, trial, found, feeds, compiled)
     if made is None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from nnjit_studio.compiler.any_size.constants import Prefix, Repeated
-from nnjit_studio.compiler.any_size.kernels import At, Compiled, any_size_kernel
+from nnjit_studio.compiler.any_size.kernels.compiled import At, Compiled
+from nnjit_studio.compiler.any_size.kernels.tuned import Tuning, Winners
 from nnjit_studio.compiler.any_size.probe import Probe
 from nnjit_studio.compiler.any_size.refusal import refused
 from nnjit_studio.compiler.any_size.repeats import Bases, reading_once
@@ -28,6 +29,7 @@ class OpenForm:
 
     plan: OpenPlan
     kernels: tuple[Kernel, ...]
+    notes: tuple[str, ...]
 
 
 def open_form(
@@ -36,8 +38,11 @@ def open_form(
     example: Mapping[str, int],
     store: Weights,
     on_phase: Callable[[str], None],
+    winners: Winners,
 ) -> OpenForm:
     """Compile a unified model for any size; whole tables are added to the weights.
+
+    Products are compiled with the settings that won at a size, where there are some.
 
     Raises
     ------
@@ -46,11 +51,14 @@ def open_form(
     """
     symbolic = unified.symbolic()
     buffers = _buffers(unified, symbolic.plan, store)
-    steps, kernels = _steps(unified, symbolic, found, on_phase)
+    example = {d.name: example[d.name] for d in found.dims}
+
+    tuning = Tuning(found.dims, example, winners)
+    steps, kernels = _steps(unified, symbolic, tuning, on_phase)
     plan = OpenPlan(
         unified.sample.plan.name,
         found.dims,
-        {d.name: example[d.name] for d in found.dims},
+        example,
         tuple(map(_port, symbolic.plan.inputs)),
         tuple(map(_port, symbolic.plan.outputs)),
         buffers,
@@ -59,7 +67,7 @@ def open_form(
         0,
     )
     code = {(k.workload, k.tier): k for c in kernels.values() for k in c.code}
-    return OpenForm(plan, tuple(code.values()))
+    return OpenForm(plan, tuple(code.values()), tuning.notes(len(kernels)))
 
 
 def _sizes(tree: Any) -> Iterator[Size]:
@@ -120,7 +128,10 @@ def _bases(unified: Unified, step: PlanStep) -> Bases:
 
 
 def _steps(
-    unified: Unified, symbolic: Any, found: Probe, on_phase: Callable[[str], None]
+    unified: Unified,
+    symbolic: Any,
+    tuning: Tuning,
+    on_phase: Callable[[str], None],
 ) -> tuple[tuple[PlanStep, ...], dict[str, Compiled]]:
     """The steps by the names of their kernels, and these."""
     kernels: dict[str, Compiled] = {}
@@ -141,7 +152,7 @@ def _steps(
         name = f"{len(names)}:{step.workload.partition(':')[0]}"
         names[key] = name
         at = _reading_once(unified.program(position), dict(key[1]))
-        kernels[name] = any_size_kernel(name, at, sizes, found.dims, shapes)
+        kernels[name] = tuning.compiled(name, at, sizes, shapes)
     given = iter(keys)
     steps = tuple(
         replace(s, workload=names[next(given)] if s.op == "call" else "")

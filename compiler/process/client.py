@@ -99,13 +99,17 @@ class CompileProcess:
         half_weights: bool = False,
         on_phase: Callable[[str], None] = lambda phase: None,
         guessed: bool = False,
+        winners: Mapping[str, Candidate] | None = None,
     ) -> AnySizeModel | None:
         """Import a model and compile it for any size; None where all its sizes are fixed.
 
-        Inputs that were ``guessed`` are given up where the model does not run on them; see
+        Inputs that were ``guessed`` are given up where the model does not run on them;
+        ``winners`` are settings that won for workloads at one size each. See
         :func:`nnjit_studio.compiler.any_size.imports.import_any`.
         """
-        request = op.ImportAnySizeRequest(path, weights, inputs, half_weights, guessed)
+        request = op.ImportAnySizeRequest(
+            path, weights, inputs, half_weights, guessed, winners or {}
+        )
         reply = self.call(request, on_phase)
         if not reply.plan:
             return None

@@ -21,6 +21,7 @@ from nnjit_studio.model.native_run import NativeRun
 from nnjit_studio.model.recipe import Derived, LayerError, Recipe
 from nnjit_studio.model.survey import Survey
 from nnjit_studio.records import Fixture, Kernel
+from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import AnyCandidate
 
 Reply = TypeVar("Reply")
@@ -128,13 +129,17 @@ class ImportedAnySize:
 
 @dataclass(frozen=True)
 class ImportAnySizeRequest(Request[ImportedAnySize]):
-    """``inputs``: arrays by name; where they are ``guessed`` and do not run, some are made up."""
+    """``inputs``: arrays by name; where they are ``guessed`` and do not run, some are made up.
+
+    ``winners`` are what tuning found for workloads at one size each, by their keys.
+    """
 
     path: Path
     weights: Path
     inputs: Mapping[str, NDArray[Any]]
     half_weights: bool
-    guessed: bool = False
+    guessed: bool
+    winners: Mapping[str, Candidate]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from nnjit_studio.device.measured import with_measured
 from nnjit_studio.model import Workload
 from nnjit_studio.records import TIERS, DeviceProfile, TuningRecord
 from nnjit_studio.records.backend import is_software
-from nnjit_studio.records.candidate import DEFAULT_SETTINGS
+from nnjit_studio.records.candidate import DEFAULT_SETTINGS, Candidate
 from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
 from nnjit_studio.records.lab import is_lab
 
@@ -48,19 +48,36 @@ class Here:
 
 def stored_best(database: KernelDatabase, workload: Workload, here: Here) -> AnyCandidate | None:
     """Settings of the newest winner among those measured most like here."""
-    won = [
-        r
-        for r in database.all_records(workload=workload.key)
-        if (r.state, r.workload) == ("won", workload.key)
-        and r.key.compiler_version == here.compiler_version
-        and r.key.tier in here.tiers
-        and (here.software or not is_software(r.key.target))
-        and is_lab(r.key.target) == is_lab(here.target)
-    ]
-    best = max(won, key=lambda record: _likeness(record, here), default=None)
+    found = database.all_records(workload=workload.key)
+    counted = [r for r in found if r.workload == workload.key and _counts(r, here)]
+    best = max(counted, key=lambda record: _likeness(record, here), default=None)
     if best is None or best.settings == DEFAULT_SETTINGS:
         return None
     return parse_candidate(best.settings)
+
+
+def stored_winners(database: KernelDatabase, here: Here) -> dict[str, Candidate]:
+    """What won for all workloads of Wasm, each measured most like here, by their keys."""
+    best: dict[str, TuningRecord] = {}
+    for record in database.all_records(state="won"):
+        known = best.get(record.workload)
+        if _counts(record, here) and (
+            known is None or _likeness(record, here) > _likeness(known, here)
+        ):
+            best[record.workload] = record
+    found = {key: r for key, r in best.items() if r.settings != DEFAULT_SETTINGS}
+    tiles = {key: parse_candidate(record.settings) for key, record in found.items()}
+    return {key: tile for key, tile in tiles.items() if isinstance(tile, Candidate)}
+
+
+def _counts(record: TuningRecord, here: Here) -> bool:
+    return (
+        record.state == "won"
+        and record.key.compiler_version == here.compiler_version
+        and record.key.tier in here.tiers
+        and (here.software or not is_software(record.key.target))
+        and is_lab(record.key.target) == is_lab(here.target)
+    )
 
 
 def _likeness(record: TuningRecord, here: Here) -> tuple[bool, ...]:

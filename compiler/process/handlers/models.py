@@ -69,7 +69,8 @@ def import_for_any_size(state: State, request: ImportAnySizeRequest) -> Imported
     path, weights, feeds = request.path, request.weights, request.inputs
     if request.guessed and not runs_on(path, feeds):
         feeds = {}
-    made = import_any(path, weights, feeds, request.half_weights, state.phase)
+    half, winners = request.half_weights, request.winners
+    made = import_any(path, weights, feeds, half, state.phase, winners)
     if made is None:
         return ImportedAnySize("")
     code = tuple(

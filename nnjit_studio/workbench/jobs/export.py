@@ -36,6 +36,7 @@ from nnjit_studio.workbench.page import EnginePage, SystemClock
 from nnjit_studio.workbench.phases import OnPhase, quiet
 from nnjit_studio.workbench.runners import tiers_of_backend
 from nnjit_studio.workbench.spare_kernels import spare_kernels
+from nnjit_studio.workbench.stored_best import stored_winners
 
 log = logging.getLogger(__name__)
 
@@ -138,6 +139,8 @@ def export_any_size(
 ) -> tuple[Path, tuple[str, ...]] | None:
     """Write a bundle that takes inputs of any size, where the model leaves sizes open.
 
+    Products have the settings that won for them at the sizes at hand, or at powers of two.
+
     Parameters
     ----------
     feeds
@@ -160,7 +163,10 @@ def export_any_size(
     weights, half = page.weights_file(), page.importing.half_weights
     with page.working():
         arrays = feeds or _guessed(page, path)
-        made = page.process.import_any_size(path, weights, arrays, half, on_phase, feeds is None)
+        winners = stored_winners(page.database, page.here(WASM))
+        made = page.process.import_any_size(
+            path, weights, arrays, half, on_phase, feeds is None, winners
+        )
     if made is None:
         return None
     plan = made.plan.at(made.plan.example)

@@ -13,8 +13,8 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from nnjit_studio.compiler.any_size import kernels
 from nnjit_studio.compiler.any_size.imports import import_any
+from nnjit_studio.compiler.any_size.kernels import compiled as kernels
 from nnjit_studio.compiler.any_size.numbers import OpenRunner, check_numbers, difference
 from nnjit_studio.compiler.any_size.probe import Trial
 from nnjit_studio.errors import ModelError, UserError

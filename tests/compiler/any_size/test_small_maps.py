@@ -10,8 +10,8 @@ import pytest
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from nnjit_studio.compiler.any_size.imports import import_any
+from nnjit_studio.compiler.any_size.kernels.small_maps import open_extents, tile_of
 from nnjit_studio.compiler.any_size.numbers import OpenRunner
-from nnjit_studio.compiler.any_size.small_maps import open_extents, tile_of
 from nnjit_studio.compiler.recognize.convolution import Conv2d
 from nnjit_studio.compiler.spelling import program_for
 from nnjit_studio.compiler.templates import prepared, subject_of

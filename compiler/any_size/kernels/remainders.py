@@ -5,12 +5,17 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from nnjit_studio.compiler.any_size.refusal import refused
+from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.model.size import Apply, Dim, Size
+from nnjit_studio.records.candidate import Candidate
 
 _MOST = 1 << 16
 """Sizes that are looked at."""
+_NOT_BLOCKED = 1 << 30
+"""Depth of a reduction block that no size reaches."""
 
 
 def remainders(selectors: Sequence[tuple[Size, int]]) -> set[tuple[int, ...]]:
@@ -52,3 +57,17 @@ def _divisor(value: Size) -> int:
                     raise refused(f"a tile is cut of a {atom.op} of sizes")
                 found = math.lcm(found, _divisor(atom.a) * (atom.b.constant or 1))
     return found
+
+
+def unblocked(tile: Candidate, products: Sequence[Contraction]) -> Candidate:
+    """A tile without blocks along open axes: their remainders would be code of their own."""
+
+    def varies(axis: str) -> bool:
+        return len({getattr(product, axis) for product in products}) > 1
+
+    return replace(
+        tile,
+        y1=tile.y0 if varies("m") else tile.y1,
+        x1=tile.x0 if varies("n") else tile.x1,
+        r1=_NOT_BLOCKED if varies("k") else tile.r1,
+    )

@@ -16,10 +16,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from nnjit_studio.compiler.any_size.fit import Numbers, Vector
-from nnjit_studio.compiler.any_size.functions import Constant, parts, with_parameters
-from nnjit_studio.compiler.any_size.refusal import refused
-from nnjit_studio.compiler.any_size.remainders import remainders
-from nnjit_studio.compiler.any_size.samples import (
+from nnjit_studio.compiler.any_size.kernels.functions import Constant, parts, with_parameters
+from nnjit_studio.compiler.any_size.kernels.remainders import remainders, unblocked
+from nnjit_studio.compiler.any_size.kernels.samples import (
     SMALLEST,
     TURN,
     drawn_size,
@@ -27,7 +26,13 @@ from nnjit_studio.compiler.any_size.samples import (
     is_padded,
     leaves_remainders,
 )
-from nnjit_studio.compiler.any_size.small_maps import open_extents, tile_of, tile_selectors, tiled
+from nnjit_studio.compiler.any_size.kernels.small_maps import (
+    open_extents,
+    tile_of,
+    tile_selectors,
+    tiled,
+)
+from nnjit_studio.compiler.any_size.refusal import refused
 from nnjit_studio.compiler.ir.affine import LANES
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.pipeline.wasm import encoded, lowered
@@ -70,7 +75,12 @@ class Compiled:
 
 
 def any_size_kernel(
-    name: str, at: At, extents: Sequence[Size], dims: Sequence[Dim], shapes: Sequence[Size] = ()
+    name: str,
+    at: At,
+    extents: Sequence[Size],
+    dims: Sequence[Dim],
+    shapes: Sequence[Size] = (),
+    tuned: Candidate | None = None,
 ) -> Compiled:
     """Compile a kernel of which only numbers change with sizes.
 
@@ -80,13 +90,15 @@ def any_size_kernel(
         Of the program's loops, where they are not numbers.
     shapes
         Those of its tensors: a map may be larger than what windows see of it.
+    tuned
+        The tile of a product that won at one size, in place of the first guess.
 
     Raises
     ------
     ModelError
         When its code changes with sizes in other ways.
     """
-    maker = _Maker(name, at, tuple(dict.fromkeys(extents)), tuple(dims), tuple(shapes))
+    maker = _Maker(name, at, tuple(dict.fromkeys(extents)), tuple(dims), tuple(shapes), tuned)
     selectors = maker.selectors()
     made: list[Variant | None] = []
     code: list[Kernel] = []
@@ -126,6 +138,8 @@ class _Maker:
     extents: tuple[Size, ...]
     dims: tuple[Dim, ...]
     shapes: tuple[Size, ...] = ()
+    tuned: Candidate | None = None
+    """The tile of a product, once it is known to be one."""
     settings: tuple[str, ...] = ()
     """Those of a convolution's tile that the selectors choose."""
     map: dict[str, int] | None = None
@@ -144,15 +158,19 @@ class _Maker:
             chosen = tile_selectors(self.name, maps, tile_of(maps[0], self.map), numbers)
             self.settings = tuple(chosen)
             return list(chosen.values())
+        tuned, self.tuned = self.tuned, None
         found = [match(self.at(sizes)) for sizes in drawn]
         subjects = [f.subject for f in found if f]
-        products = [s.contraction if isinstance(s, Quantised) else s for s in subjects]
-        if len(products) < len(drawn) or not isinstance(products[0], Contraction):
+        inner = [s.contraction if isinstance(s, Quantised) else s for s in subjects]
+        products = [s for s in inner if isinstance(s, Contraction)]
+        if len(products) < len(drawn):
             return []
         first = found[0]
         guess = first.template.wasm.guess(subjects[0]) if first and first.template.wasm else None
         if guess is None:
             return []
+        if tuned is not None:
+            guess = self.tuned = unblocked(tuned, products)
         by = {"m": guess.y0, "n": guess.x0, "k": math.lcm(guess.r0, LANES)}
         cut: dict[Size, int] = {}
         for axis, divisor in by.items():
@@ -251,7 +269,7 @@ class _Maker:
     def _tile(self, program: Program, small: tuple[str, ...]) -> Candidate | None:
         found = match(program) if self.map is not None else None
         if self.map is None or not found or not isinstance(found.subject, Conv2d):
-            return None
+            return self.tuned
         return tile_of(found.subject, self.map, small)
 
     def _drawn(self, wanted: Sequence[tuple[Size, int, int]]) -> Iterator[Sizes]:

@@ -1,0 +1,1 @@
+"""Kernels that take sizes as parameters."""

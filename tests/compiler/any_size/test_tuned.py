@@ -1,0 +1,110 @@
+"""Settings that won at one size, in kernels of any size."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from nnjit_studio.compiler.any_size.imports import AnySize, import_any
+from nnjit_studio.compiler.any_size.kernels.remainders import unblocked
+from nnjit_studio.compiler.any_size.numbers import OpenRunner
+from nnjit_studio.compiler.importer.model import import_model
+from nnjit_studio.compiler.recognize.contraction import Contraction
+from nnjit_studio.compiler.templates import subject_of
+from nnjit_studio.model import GivenShapes
+from nnjit_studio.records import TIERS
+from nnjit_studio.records.candidate import Candidate
+
+RNG = np.random.default_rng(3)
+ROWS_FEW = Candidate(8, 2, 2, 16, 12, 20, "mn", True)
+"""Blocks of rows go; blocks of columns, which are known, stay."""
+ROWS_MANY = Candidate(8, 5, 4, 8, 5, 40, "nm", True)
+
+
+def rand(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A product with a bias over any number of rows."""
+    weights = [numpy_helper.from_array(rand(*s), n) for s, n in (((20, 32), "w"), ((32,), "b"))]
+    ports = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", n])
+        for name, n in (("x", 20), ("y", 32))
+    ]
+    nodes = [helper.make_node("Gemm", ["x", "w", "b"], ["y"])]
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], weights)
+    path = tmp_path_factory.mktemp("product") / "m.onnx"
+    onnx.save(
+        helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", 17)]), path
+    )
+    return path
+
+
+def key_at(model: Path, rows: int, folder: Path) -> str:
+    """Of the product in a static import."""
+    built = import_model(model, folder / f"{rows}.bin", given=GivenShapes(shapes={"x": (rows, 20)}))
+    (workload,) = built.workloads
+    return workload.key
+
+
+def opened(model: Path, folder: Path, winners: dict[str, Candidate]) -> AnySize:
+    made = import_any(model, folder / "w.bin", {"x": rand(3, 20)}, winners=winners)
+    assert made is not None
+    return made
+
+
+def assert_right(made: AnySize, model: Path, folder: Path) -> None:
+    session = onnxruntime.InferenceSession(model)
+    for tier in TIERS:
+        runner = OpenRunner(made.plan, made.kernels, folder / "w.bin", tier)
+        for rows in (1, 2, 3, 5, 6, 7, 12, 13, 64, 131):
+            x = rand(rows, 20)
+            (expected,) = session.run(None, {"x": x})
+            got = runner.run({"rows": rows}, {"x": x})["y"]
+            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5, err_msg=str(rows))
+
+
+def test_what_won_at_most_sizes_is_taken(model: Path, tmp_path: Path) -> None:
+    sizes = {16: ROWS_FEW, 64: ROWS_MANY, 128: ROWS_MANY}
+    winners = {key_at(model, rows, tmp_path): tile for rows, tile in sizes.items()}
+    made = opened(model, tmp_path, winners)
+    (kernel,) = made.plan.kernels.values()
+    assert [by for _, by in kernel.selectors] == [ROWS_MANY.y0]
+    assert made.notes == ("1 of 1 kernels have settings that were tuned at one size.",)
+    assert_right(made, model, tmp_path)
+
+
+def test_blocks_of_rows_go(model: Path, tmp_path: Path) -> None:
+    made = opened(model, tmp_path, {key_at(model, 3, tmp_path): ROWS_FEW})
+    (kernel,) = made.plan.kernels.values()
+    assert [by for _, by in kernel.selectors] == [ROWS_FEW.y0]
+    assert_right(made, model, tmp_path)
+
+
+def test_settings_that_do_not_apply_are_told(model: Path, tmp_path: Path) -> None:
+    winners = {key_at(model, 3, tmp_path): replace(ROWS_FEW, x0=7)}
+    made = opened(model, tmp_path, winners)
+    (note,) = made.notes
+    assert note.startswith("Tuned settings do not suit 0:matmul at any size: x0=7")
+    assert_right(made, model, tmp_path)
+
+
+def test_other_sizes_win_nothing(model: Path, tmp_path: Path) -> None:
+    assert opened(model, tmp_path, {key_at(model, 37, tmp_path): ROWS_FEW}).notes == ()
+
+
+def test_an_open_reduction_is_not_blocked(model: Path, tmp_path: Path) -> None:
+    built = import_model(model, tmp_path / "b.bin", given=GivenShapes(shapes={"x": (12, 20)}))
+    product = subject_of(next(iter(built.programs.values())))
+    assert isinstance(product, Contraction)
+    tile = unblocked(ROWS_FEW, [product, replace(product, k=40)])
+    assert (tile.x1, tile.y1) == (ROWS_FEW.x1, ROWS_FEW.y1)
+    assert tile.r1 >= 40
