@@ -11,12 +11,17 @@ import hashlib
 import itertools
 import math
 import random
-import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from nnjit_studio.compiler.any_size.fit import Numbers, Vector
-from nnjit_studio.compiler.any_size.kernels.functions import Constant, parts, with_parameters
+from nnjit_studio.compiler.any_size.kernels.functions import (
+    Constant,
+    bits_of,
+    float_of,
+    parts,
+    with_parameters,
+)
 from nnjit_studio.compiler.any_size.kernels.remainders import remainders, unblocked
 from nnjit_studio.compiler.any_size.kernels.samples import (
     SMALLEST,
@@ -352,7 +357,7 @@ class _Maker:
         if len(set(values)) == 1:
             return None
         if kind in ("f32", "v128"):
-            floats = [v if kind == "f32" else _float(int(v)) for v in values]
+            floats = [v if kind == "f32" else float_of(int(v)) for v in values]
             for way in ("float", "inverse"):
                 numbers = [v if way == "float" else 1 / v if v else math.inf for v in floats]
                 if all(abs(n) < 2**31 and abs(n - round(n)) < 1e-3 * abs(n) for n in numbers):
@@ -388,18 +393,7 @@ def _holds(
     """Whether the numbers of a sample are what the formulas say."""
     *numbers, (_, loop) = sample.constants
     said = [
-        _bits(constant) if place is None else scalars[place].at(sample.sizes)
+        bits_of(constant) if place is None else scalars[place].at(sample.sizes)
         for constant, place in zip(fitted.constants[:-1], places, strict=True)
     ]
-    return [_bits(c) for c in numbers] == said and extent.at(sample.sizes) == loop
-
-
-def _bits(constant: Constant) -> int:
-    kind, value = constant
-    if kind == "f32":
-        return int(struct.unpack("<i", struct.pack("<f", value))[0])
-    return int(value)
-
-
-def _float(bits: int) -> float:
-    return float(struct.unpack("<f", struct.pack("<i", bits))[0])
+    return [bits_of(c) for c in numbers] == said and extent.at(sample.sizes) == loop

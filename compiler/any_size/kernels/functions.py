@@ -120,3 +120,16 @@ def _given(kind: str, parameter: Node) -> Node:
         "v128": lambda: Op("i32x4.splat", (parameter,)),
     }
     return made[kind]()
+
+
+def bits_of(constant: Constant) -> int:
+    """A whole number as it is; of a float its bits."""
+    kind, value = constant
+    if kind == "f32":
+        return int(struct.unpack("<i", struct.pack("<f", value))[0])
+    return int(value)
+
+
+def float_of(bits: int) -> float:
+    """The float of these bits."""
+    return float(struct.unpack("<f", struct.pack("<i", bits))[0])
