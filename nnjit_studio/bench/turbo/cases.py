@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
@@ -47,8 +49,12 @@ PRODUCTS = {
 }
 CONVOLUTION = "conv-64x64x3x3-56x56"
 KERNELS = (*PRODUCTS, CONVOLUTION)
-WHOLE = ("minilm", "vit-tiny", "mobilenet-v2", "whisper-tiny-encoder")
+WHOLE = ("minilm", "vit-tiny", "mobilenet-v2", "whisper-tiny-encoder", "resnet-18")
 DEFAULT = (*KERNELS, *WHOLE)
+DETECTOR = "ocr-det"
+"""PP-OCRv4's, of a wheel that has to be installed."""
+_WHEEL, _FILE = "rapidocr_onnxruntime", "models/ch_PP-OCRv4_det_infer.onnx"
+_PICTURE = (1, 3, 640, 640)
 _CHANNELS, _SIZE, _KERNEL = 64, 56, 3
 
 
@@ -71,10 +77,12 @@ def case_of(name: str, folder: Path) -> Case:
         return _model(name, write_minilm(path, 128, 1))
     if name in MODELS:
         return _model(name, write_model(name, path))
+    if name == DETECTOR:
+        return _model(name, _detector(path))
     if Path(name).is_file():
         return _model(Path(name).stem, Path(name))
     raise UserError(
-        f"There is no case {name!r}.", f"Use {', '.join((*KERNELS, 'minilm', *MODELS))}."
+        f"There is no case {name!r}.", f"Use {', '.join((*KERNELS, 'minilm', DETECTOR, *MODELS))}."
     )
 
 
@@ -100,6 +108,22 @@ def _convolution(path: Path) -> Case:
     save_model(path, [node], [port("x", shape)], [port("y", shape)], [constant])
     feeds = {"x": rng.uniform(-1, 1, shape).astype(np.float32)}
     return Case(CONVOLUTION, path, feeds, 2 * _CHANNELS**2 * _KERNEL**2 * _SIZE**2)
+
+
+def _detector(path: Path) -> Path:
+    """The wheel's file with the size of its picture fixed."""
+    found = find_spec(_WHEEL)
+    if found is None or found.origin is None:
+        raise UserError(
+            f"The case {DETECTOR} is a model of the package {_WHEEL}, which is not installed.",
+            "Install it with pip, or leave the case out.",
+        )
+    model = onnx.load(Path(found.origin).parent / _FILE)
+    sizes = model.graph.input[0].type.tensor_type.shape.dim
+    for size, given in zip(sizes, _PICTURE, strict=True):
+        size.dim_value = given
+    onnx.save(model, path)
+    return path
 
 
 def _model(name: str, path: Path) -> Case:

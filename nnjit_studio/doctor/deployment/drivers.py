@@ -7,27 +7,22 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
-import shutil
-import socket
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx2
 from websockets.sync.client import connect
 
 from nnjit_studio.doctor.deployment.visit import is_loopback
+from nnjit_studio.engine.browsers import webkit
 from nnjit_studio.engine.browsers.browsers import find_all, is_root, launch
 from nnjit_studio.engine.browsers.flags import Browser, Extras
 from nnjit_studio.engine.devtools.connection import SWITCHES, devtools
-from nnjit_studio.errors import PageError, TargetError
+from nnjit_studio.errors import PageError
 
-SCRIPT_S = 120.0
+SCRIPT_S = webkit.COMMAND_S
 """The longest that a script may take."""
 _START_S = 30.0
 _BIDI_FILE = "WebDriverBiDiServer.json"
@@ -39,9 +34,8 @@ Evaluate = Callable[[str], Any]
 def installed() -> tuple[Browser, ...]:
     """One browser of each kind that is found; WebKit is that of ``WebKitWebDriver``."""
     by_kind = {browser.kind: browser for browser in reversed(find_all())}
-    webkit = _mini_browser()
-    if webkit and shutil.which("WebKitWebDriver") and shutil.which("Xvfb"):
-        by_kind["webkit"] = Browser("webkitgtk", "webkit", webkit)
+    if found := webkit.look_for():
+        by_kind[webkit.KIND] = found
     return tuple(by_kind[kind] for kind in sorted(by_kind))
 
 
@@ -130,84 +124,18 @@ def _firefox(browser: Browser, url: str, private: bool) -> Iterator[Evaluate]:
 @contextmanager
 def _webkit(browser: Browser, url: str, private: bool) -> Iterator[Evaluate]:
     """WebDriver's sessions are private in WebKitGTK, whether asked for or not."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with _display() as display:
-        driver = subprocess.Popen(
-            ["WebKitWebDriver", f"--port={port}"],
-            env={**os.environ, "DISPLAY": display, "WEBKIT_DISABLE_COMPOSITING_MODE": "1"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        base = f"http://127.0.0.1:{port}"
-        client = httpx2.Client(timeout=SCRIPT_S + 10, trust_env=False)
-        session = ""
+    with webkit.session(browser) as session:
+        session.call("timeouts", script=int(1000 * SCRIPT_S))
+        session.call("url", url=url)
 
-        def call(path: str, **body: Any) -> Any:
-            answer = client.post(f"{base}{path}", json=body).json()["value"]
-            if isinstance(answer, dict) and "error" in answer:
-                raise PageError(f"WebKit refused {path.rpartition('/')[2]}: {answer['message']}")
-            return answer
+        def ask(expression: str) -> Any:
+            script = (
+                f"const say = arguments[arguments.length - 1]; ({expression}).then(say, (e) => "
+                "say(JSON.stringify({ error: String(e) })))"
+            )
+            return json.loads(session.call("execute/async", script=script, args=[]))
 
-        try:
-            _until(lambda: _listens(port), "WebKitWebDriver")
-            options = {"binary": str(browser.path), "args": ["--automation"]}
-            wanted = {"alwaysMatch": {"webkitgtk:browserOptions": options}}
-            session = f"/session/{call('/session', capabilities=wanted)['sessionId']}"
-            call(f"{session}/timeouts", script=int(1000 * SCRIPT_S))
-            call(f"{session}/url", url=url)
-
-            def ask(expression: str) -> Any:
-                script = (
-                    f"const say = arguments[arguments.length - 1]; ({expression}).then(say, (e) => "
-                    "say(JSON.stringify({ error: String(e) })))"
-                )
-                return json.loads(call(f"{session}/execute/async", script=script, args=[]))
-
-            yield ask
-        finally:
-            try:
-                if session:
-                    client.delete(f"{base}{session}")
-            except httpx2.HTTPError:
-                pass  # the driver's end takes the browser with it
-            client.close()
-            driver.terminate()
-            driver.wait()
-
-
-@contextmanager
-def _display() -> Iterator[str]:
-    """A display that nobody sees: MiniBrowser has no headless mode."""
-    read, write = os.pipe()
-    server = subprocess.Popen(
-        ["Xvfb", "-displayfd", str(write), "-screen", "0", "1280x900x24", "-nolisten", "tcp"],
-        pass_fds=(write,),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    os.close(write)
-    try:
-        with os.fdopen(read) as said:
-            number = said.readline().strip()
-        if not number:
-            raise TargetError("Xvfb did not start.", "Run it by hand to see why.")
-        yield f":{number}"
-    finally:
-        server.terminate()
-        server.wait()
-
-
-def _mini_browser() -> Path | None:
-    folders = sorted(Path("/usr").glob("lib*/*/webkit2gtk-4.*/MiniBrowser"))
-    folders += sorted(Path("/usr").glob("lib*/webkit2gtk-4.*/MiniBrowser"))
-    return folders[-1] if folders else None
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+        yield ask
 
 
 def _until(ready: Callable[[], bool], what: str) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from nnjit_studio.engine.browsers import webkit
 from nnjit_studio.engine.browsers.flags import NO_EXTRAS, Browser, Extras
 from nnjit_studio.engine.browsers.process import HowToStart, Instance
 from nnjit_studio.errors import TargetError
@@ -48,6 +49,7 @@ _COMMANDS = {
     "edge": ("microsoft-edge", "microsoft-edge-stable", "msedge"),
     "firefox": ("firefox", "firefox-esr"),
 }
+_KNOWN = (*_COMMANDS, webkit.NAME)
 _MACOS = {
     "chromium": "Chromium.app/Contents/MacOS/Chromium",
     "chrome": "Google Chrome.app/Contents/MacOS/Google Chrome",
@@ -63,7 +65,10 @@ _WINDOWS = {
 
 
 def find_all() -> tuple[Browser, ...]:
-    """Every browser that is found by its usual name or in its usual place."""
+    """Every browser that is found by its usual name or in its usual place, but for WebKitGTK.
+
+    That has a display of its own that nobody sees, and is no visitor's: it is used when asked for.
+    """
     return tuple(browser for name in _COMMANDS if (browser := _look_for(name)))
 
 
@@ -75,8 +80,8 @@ def find(target: str) -> Browser:
     TargetError
         When there is none.
     """
-    if target in _COMMANDS:
-        browser = _look_for(target)
+    if target in _KNOWN:
+        browser = webkit.look_for() if target == webkit.NAME else _look_for(target)
         if browser is None:
             raise TargetError(
                 f"No {target} was found on this machine.", "Install it, or give the program's path."
@@ -86,7 +91,7 @@ def find(target: str) -> Browser:
     if not path.is_file() or not os.access(path, os.X_OK):
         raise TargetError(
             f"{target!r} is neither a known browser nor a program.",
-            f"Known are {', '.join(_COMMANDS)}; or give the path of a browser.",
+            f"Known are {', '.join(_KNOWN)}; or give the path of a browser.",
         )
     kind = "firefox" if "firefox" in path.name.lower() else "chromium"
     return Browser(path.stem.lower(), kind, path)
@@ -94,6 +99,9 @@ def find(target: str) -> Browser:
 
 def version(browser: Browser) -> str:
     """What the program says its version is; empty when it does not tell."""
+    if browser.kind == webkit.KIND:
+        with webkit.session(browser) as session:  # the program itself asks for a display
+            return session.version
     if platform.system() == "Windows":
         return ""  # there it would open a window
     try:
@@ -124,6 +132,9 @@ def launch(
 ) -> Iterator[RunningBrowser]:
     """Run a browser on ``url`` with a new profile; at the end kill it and remove both.
 
+    WebKitGTK takes nothing of what follows, and its end is noticed by nobody but the page's server,
+    to which it says nothing more.
+
     Parameters
     ----------
     on_exit
@@ -148,6 +159,16 @@ def launch(
             f"{browser.name} does not start as root with its sandbox.",
             "Run as another user, or give --no-sandbox.",
         )
+    if browser.kind == webkit.KIND:
+        if gpu or extras is not NO_EXTRAS:
+            raise TargetError(
+                f"{browser.name} has no switches and no preferences, which this needs.",
+                "Use chromium or firefox.",
+            )
+        with webkit.session(browser) as session:
+            session.call("url", url=url)
+            yield RunningBrowser(browser, "", session.pid)
+        return
     how = HowToStart(no_sandbox, headless, gpu, extras)
     keeper = _Keeper(browser, url, how, on_exit, on_return)
     try:

@@ -100,7 +100,7 @@ _FIREFOX_GPU: dict[str, bool | int | str] = {
 
 @dataclass(frozen=True)
 class Browser:
-    """``name`` is what ``--target`` takes; ``kind`` is ``chromium`` or ``firefox``."""
+    """``name`` is what ``--target`` takes; ``kind`` is ``chromium``, ``firefox`` or ``webkit``."""
 
     name: str
     kind: str

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nnjit_studio.errors import BugError
 from nnjit_studio.foreign_wasm.turbo.candidates import Candidate
+from nnjit_studio.foreign_wasm.turbo.gate.gain import Gain
 from nnjit_studio.foreign_wasm.turbo.gate.gate import Tried
 from nnjit_studio.foreign_wasm.turbo.loops.prove import difference
 from nnjit_studio.foreign_wasm.turbo.loops.rewrite import rebuilt
@@ -16,20 +17,31 @@ Kept = Mapping[tuple[int, int], Tried]
 
 
 def best(tried: Iterable[Tried], fma: bool) -> dict[tuple[int, int], Tried]:
-    """Of each loop the fastest body that passed; without ``fma`` of those that keep every bit."""
-    found: dict[tuple[int, int], Tried] = {}
+    """Of each loop the fastest body that passed; without ``fma`` of those that keep every bit.
+
+    Of the orders that are not told apart from the fastest, the one that holds fewest vectors: it
+    leaves the engine most room.
+    """
+    passed: dict[tuple[int, int], list[Tried]] = {}
     for t in tried:
-        key = (t.function, t.loop.first)
-        if not t.passed or (t.variant.passed == FMA and not fma):
-            continue
-        if key not in found or _median(t) > _median(found[key]):
-            found[key] = t
-    return found
+        if t.passed and (fma or t.variant.passed != FMA):
+            passed.setdefault((t.function, t.loop.first), []).append(t)
+    return {key: _best(bodies) for key, bodies in passed.items()}
 
 
-def _median(tried: Tried) -> float:
+def _best(bodies: Sequence[Tried]) -> Tried:
+    fastest = max(bodies, key=lambda t: _gain(t).median)
+    alike = (
+        t
+        for t in bodies
+        if t.variant.passed == fastest.variant.passed and _gain(t).high >= _gain(fastest).median
+    )
+    return min(alike, key=lambda t: t.variant.plan.peak)
+
+
+def _gain(tried: Tried) -> Gain:
     assert tried.gain is not None
-    return tried.gain.median
+    return tried.gain
 
 
 def bodies(candidates: Sequence[Candidate], kept: Kept, fma: bool) -> dict[int, bytes]:

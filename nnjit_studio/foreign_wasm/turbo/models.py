@@ -88,7 +88,7 @@ def run_model(
     Raises
     ------
     UserError
-        When an input has a type that is not passed on.
+        When an input has a type that is not passed on, or the browser gives fewer threads.
     TargetError, PageError
     """
     with tempfile.TemporaryDirectory(prefix="nnjit-turbo-") as name:
@@ -111,6 +111,12 @@ def run_model(
             open_page(server, browser, "turbo/models.html", no_sandbox),
         ):
             told = server.next_message(PAGE_TIMEOUT_S)
+    if set(told["threads"]) != {threads}:
+        raise UserError(
+            f"ONNX Runtime Web runs on {max(told['threads'])} threads instead of {threads} in "
+            f"{browser.name}.",
+            "Measure one thread there, or use another browser.",
+        )
     outputs = {
         build: {
             o["name"]: np.frombuffer(server.uploads[f"{build}-{n}"], o["type"]).reshape(o["dims"])

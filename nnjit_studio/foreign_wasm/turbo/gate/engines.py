@@ -19,6 +19,7 @@ from nnjit_studio.support.programs import find_program
 
 ROW_TIMEOUT_S = 120.0
 """For one loop or function."""
+_COMPILERS = {"chromium": "v8", "firefox": "spidermonkey", "webkit": "jsc"}
 _JOB = "job.json"
 _IN_NODE = """
 import { readFile } from "node:fs/promises";
@@ -101,7 +102,7 @@ class BrowserEngine:
 
     @property
     def kind(self) -> str:
-        return "spidermonkey" if self.browser.kind == "firefox" else "v8"
+        return _COMPILERS[self.browser.kind]
 
     @property
     def version(self) -> str:
