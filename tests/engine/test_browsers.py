@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from waiting import until
 
-from nnjit_studio.engine.browsers import browsers
+from nnjit_studio.engine.browsers import browsers, webkit
 from nnjit_studio.engine.browsers import flags as browser_flags
 from nnjit_studio.engine.browsers.browsers import find, find_all, launch
 from nnjit_studio.engine.browsers.flags import Browser, command_line
@@ -50,6 +50,15 @@ def is_running(pid: int) -> bool:
     except OSError:  # it ended just now, or there is no /proc
         return not Path("/proc/self/stat").exists()
     return status.rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def test_webkit_is_taken_where_its_driver_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webkit, "look_for", lambda: None)
+    with pytest.raises(TargetError, match="No webkitgtk was found"):
+        find("webkitgtk")
+    found = Browser(webkit.NAME, webkit.KIND, Path("/nowhere"))
+    monkeypatch.setattr(webkit, "look_for", lambda: found)
+    assert find("webkitgtk") == found and found not in find_all()
 
 
 def test_root_must_ask_for_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,7 +88,7 @@ def same(data: bytes) -> int:
 
 def survives(data: bytes) -> str:
     """What becomes of a damaged module: an error in one sentence, or a table of it."""
-    begun = time.perf_counter()
+    begun = time.process_time()
     try:
         module = read(data)
         found = list(facts(module, module.defined))
@@ -100,7 +100,7 @@ def survives(data: bytes) -> str:
         if not e.error.endswith(".") or "\n" in e.error:
             raise AssertionError(f"no sentence: {e.error}") from e
         outcome = "refused"
-    if time.perf_counter() - begun > SECONDS:
+    if time.process_time() - begun > SECONDS:
         raise AssertionError("it took too long")
     return outcome
 

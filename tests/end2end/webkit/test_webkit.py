@@ -1,4 +1,4 @@
-"""A bundle in WebKitGTK, right and by its own page: a target of its own, `make webkit`.
+"""A bundle in WebKitGTK, right and by its own page, and `nnjit turbo` there: `make webkit`.
 
 These are skipped unless NNJIT_WEBKIT is set; then a missing WebKit is a failure.
 """
@@ -18,11 +18,17 @@ import numpy as np
 import onnxruntime
 import pytest
 from nnjit_command import nnjit
+from test_loops import module_of, splat_kernel
 
 from nnjit_studio.doctor.deployment.drivers import installed, open_page
 from nnjit_studio.doctor.deployment.server import serving
 from nnjit_studio.doctor.deployment.visitors import visitors
-from nnjit_studio.engine.browsers.flags import Browser
+from nnjit_studio.engine.browsers import browsers
+from nnjit_studio.engine.browsers.flags import Browser, Extras
+from nnjit_studio.errors import TargetError
+from nnjit_studio.foreign_wasm.turbo.gate.engines import engine_of
+from nnjit_studio.foreign_wasm.turbo.gate.gate import Settings
+from nnjit_studio.foreign_wasm.turbo.job import TurboOptions, turbo
 from nnjit_studio.samples.zoo import write_model
 
 pytestmark = pytest.mark.skipif(not os.environ.get("NNJIT_WEBKIT"), reason="make webkit runs it")
@@ -122,3 +128,21 @@ def test_each_visitor_of_webkit_gets_an_answer(
     for found in visitors(f"{url}manifest.json", f"{url}index.html", [webkit], lacks):
         print(found)
         assert (found.error, found.backend) == ("", "wasm")
+
+
+def test_turbo_measures_and_compares_in_it(tmp_path: Path) -> None:
+    engine = engine_of("webkitgtk", False)
+    assert engine.kind == "jsc" and engine.version.startswith("WebKitGTK 2")
+    (tmp_path / "kernels.wasm").write_bytes(module_of(splat_kernel(4, 3), 40).data)
+    settings = Settings(cases=6, rounds=8, call_ms=0.1, warmup_ms=5, least_gain=0.01)
+    options = TurboOptions(target="webkitgtk", settings=settings)
+    made = turbo(tmp_path / "kernels.wasm", None, options, print)
+    (row,) = made.certificate["functions"]
+    assert row["kept"] and row["executed"]["equal"] == settings.cases
+    assert made.certificate["engine"]["vector_registers"] == 15
+
+
+def test_what_needs_switches_is_refused(webkit: Browser) -> None:
+    page = browsers.launch(webkit, "about:blank", extras=Extras(("--flag",)))
+    with pytest.raises(TargetError, match="no switches"), page:
+        pass
