@@ -18,12 +18,16 @@ from nnjit_studio.errors import UserError
 from nnjit_studio.foreign_wasm.turbo.models import ModelRun
 
 CASES = {
-    "matmul-384x768x768": ((384, 768), (768, 768)),
-    "matmul-640x768x3072": ((640, 768), (768, 3072)),
-    "conv-56x56x64-3x3": ((1, 56, 56, 64), (3, 3, 64, 64)),
-    "row-768x3072": ((1, 768), (768, 3072)),
+    "matmul-384x768x768": ("matMul", (384, 768), (768, 768)),
+    "matmul-640x768x3072": ("matMul", (640, 768), (768, 3072)),
+    "matmul-128x384x1536": ("matMul", (128, 384), (384, 1536)),
+    "matmul-384x768x768-relu": ("matMulRelu", (384, 768), (768, 768)),
+    "row-768x3072": ("matMul", (1, 768), (768, 3072)),
+    "conv-56x56x64-3x3": ("conv2d", (1, 56, 56, 64), (3, 3, 64, 64)),
+    "conv-56x56x64-1x1": ("conv2d", (1, 56, 56, 64), (1, 1, 64, 64)),
+    "depthwise-56x56x64-3x3": ("depthwiseConv2d", (1, 56, 56, 64), (3, 3, 64, 1)),
 }
-"""Both operands; with four dimensions a convolution (NHWC, HWIO)."""
+"""Operator of ``resources/bench/turbo/tensorflow.js`` and both operands (NHWC, HWIO)."""
 _PREFIX, _THREADED = "tfjs-backend-wasm", "threaded"
 _ROW_TIMEOUT_S = 300.0
 
@@ -61,11 +65,12 @@ def run_operators(
     for build, path in builds.items():
         shutil.copyfile(path, folder / f"{build}.wasm")
     threads = 2 if _THREADED in original.stem else 1
-    shapes = [{"name": n, "a": CASES[n][0], "b": CASES[n][1]} for n in cases]
+    keys = ("operator", "a", "b")
+    described = [{"name": n, **dict(zip(keys, CASES[n], strict=True))} for n in cases]
     job = {
         "builds": {build: f"{build}.wasm" for build in builds},
         "threads": threads,
-        "cases": shapes,
+        "cases": described,
         "policy": asdict(policy) if policy else None,
     }
     (folder / "job.json").write_text(json.dumps(job))
@@ -86,7 +91,7 @@ def run_operators(
             for build in builds
         }
         run = ModelRun(outputs, row["samples_ms"], about["user_agent"], about["versions"])
-        a, b = CASES[row["name"]]
+        _, a, b = CASES[row["name"]]
         yield row["name"], _flops(a, b), threads, run
 
 

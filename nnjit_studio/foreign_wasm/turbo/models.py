@@ -113,9 +113,9 @@ def run_model(
             told = server.next_message(PAGE_TIMEOUT_S)
     if set(told["threads"]) != {threads}:
         raise UserError(
-            f"ONNX Runtime Web runs on {max(told['threads'])} threads instead of {threads} in "
-            f"{browser.name}.",
-            "Measure one thread there, or use another browser.",
+            f"ONNX Runtime Web does not run on {threads} threads in {browser.name}, "
+            f"but on {min(told['threads'])}.",
+            "Measure with --threads 1 there, or in another browser.",
         )
     outputs = {
         build: {

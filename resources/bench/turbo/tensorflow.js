@@ -1,10 +1,10 @@
-/** The page of `nnjit bench turbo` for TensorFlow.js: products and a convolution with each build of its module. */
+/** The page of `nnjit bench turbo` for TensorFlow.js: products and convolutions with each build of its module. */
 import { randomBy } from "../../live/images.js";
 import { conduct, fetchJob, file, post, report } from "../page.js";
 import { interleave } from "../rounds.js";
 
 /** @import { Contender, Policy } from "../rounds.js" */
-/** @typedef {{name: string, a: number[], b: number[]}} Case with four dimensions a convolution */
+/** @typedef {{name: string, operator: string, a: number[], b: number[]}} Case */
 /**
  * @typedef {object} Job
  * @property {Record<string, string>} builds modules by name
@@ -13,6 +13,13 @@ import { interleave } from "../rounds.js";
  * @property {Policy | null} policy of timing; without it outputs alone are wanted
  */
 
+/** @type {Record<string, (tf: any, a: any, b: any) => any>} */
+const OPERATORS = {
+  matMul: (tf, a, b) => tf.matMul(a, b),
+  matMulRelu: (tf, a, b) => tf.fused.matMul({ a, b, activation: "relu" }),
+  conv2d: (tf, a, b) => tf.conv2d(a, b, 1, "same"),
+  depthwiseConv2d: (tf, a, b) => tf.depthwiseConv2d(a, b, 1, "same"),
+};
 const FLAVOURS = ["", "-simd", "-threaded-simd"];
 
 /** A frame with a TensorFlow.js of its own, which keeps its state in global variables. @param {Job} job @param {string} name */
@@ -43,14 +50,14 @@ await conduct(async () => {
   /** @type {Record<string, any>} */
   const libraries = {};
   for (const name of Object.keys(job.builds)) libraries[name] = await start(job, name);
-  for (const [index, { name, a, b }] of job.cases.entries()) {
+  for (const [index, { name, operator, a, b }] of job.cases.entries()) {
     const random = randomBy(index + 1);
     const [x, y] = [drawn(random, a), drawn(random, b)];
     /** @type {Contender[]} */
     const contenders = [];
     for (const [build, { tf, floats }] of Object.entries(libraries)) {
       const [left, right] = [tf.tensor(floats(x), a), tf.tensor(floats(y), b)];
-      const compute = () => (a.length === 4 ? tf.conv2d(left, right, 1, "same") : tf.matMul(left, right));
+      const compute = () => OPERATORS[operator](tf, left, right);
       const whole = compute();
       await post(`upload/${index}-${build}`, whole.dataSync());
       whole.dispose();
