@@ -62,7 +62,10 @@ def session(browser: Browser) -> Iterator[Session]:
         with httpx2.Client(timeout=COMMAND_S + 10, trust_env=False) as client:
 
             def post(address: str, /, **body: Any) -> Any:
-                answer = client.post(address, json=body).json()["value"]
+                try:
+                    answer = client.post(address, json=body).json()["value"]
+                except httpx2.HTTPError as error:
+                    raise PageError(f"{_DRIVER} does not answer: {error}.") from error
                 if isinstance(answer, dict) and "error" in answer:
                     said = f"{address.rpartition('/')[2]}: {answer['message']}"
                     raise PageError(f"WebKit refused {said}")
