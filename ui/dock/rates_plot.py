@@ -68,7 +68,7 @@ class RatesPlot(PlotPanel):
     def make(self, key: str, pair: Items) -> None:
         """Name a new series in the legend, if it is to have a name."""
 
-    def style(self, key: str) -> None:
+    def dress(self, key: str) -> None:
         """Colour a series."""
         raise NotImplementedError
 
@@ -100,7 +100,7 @@ class RatesPlot(PlotPanel):
         self._frame()
         for key, rounds in self.series().items():
             self._draw(key, rounds)
-        self.style_all()
+        self.dress_all()
 
     def _follow_view(self) -> None:
         """Draw the part that is seen now of what is too long to be drawn whole."""
@@ -143,7 +143,7 @@ class RatesPlot(PlotPanel):
         for key in held:
             if held[key] and key not in self.items:
                 self.items[key] = self._add(key)
-                self.style(key)
+                self.dress(key)
         rounds = held.values()
         height, width = self.item.getViewBox().height(), self.item.getViewBox().width()
         columns = 1 if self._legend_width(2) > width else 2
@@ -184,10 +184,10 @@ class RatesPlot(PlotPanel):
         dots.setData(*rounds.dots(self._axis, low, high, self._columns))
         line.setData(*rounds.line(self._axis, low, high, self._columns))
 
-    def style_all(self) -> None:
+    def dress_all(self) -> None:
         """Colour all series."""
         for key in self.items:
-            self.style(key)
+            self.dress(key)
 
     def _add(self, key: str) -> Items:
         dots = pg.ScatterPlotItem(symbol="o", size=5, pen=None)

@@ -48,7 +48,7 @@ class RoundsPanel(RatesPlot):
         asked = (self._session.state.selected, self.scope.currentText())
         if asked != self._shown:
             self._shown = asked
-            self.style_all()
+            self.dress_all()
 
     def series(self) -> Mapping[str, Rounds]:
         """What is shown, by keys of workloads; the model's is empty."""
@@ -69,7 +69,7 @@ class RoundsPanel(RatesPlot):
         line.setCurveClickable(True, width=8)
         line.sigClicked.connect(lambda *_: self._session.select(key))
 
-    def style(self, key: str) -> None:
+    def dress(self, key: str) -> None:
         """Colour, width and order of a workload's items: those of the selected one in front."""
         state = self._session.state
         front = key in ("", state.selected)
