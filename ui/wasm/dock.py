@@ -19,6 +19,7 @@ from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.wasm.colours import choices, colouring, legend
 from nnjit_studio.ui.wasm.live import LivePanel
+from nnjit_studio.ui.wasm.offload import OffloadPanel
 from nnjit_studio.ui.wasm.reading import Reading
 from nnjit_studio.ui.wasm.tables import (
     SECTION_COLUMNS,
@@ -81,6 +82,7 @@ class WasmPanel(Panel):
         self.turbo.compiled.connect(self.show_cost)
         self.turbo.changed.connect(self._follow)
         self.live = LivePanel(host)
+        self.offload = OffloadPanel(host)
         self.builds_caption = caption(NO_OTHER)
         self.builds.lead(self.builds_caption)
         self.tabs = named(QTabWidget(documentMode=True), "Parts of the Wasm file")
@@ -91,6 +93,7 @@ class WasmPanel(Panel):
             ("Two builds", self.builds),
             ("Turbo", self.turbo),
             ("Live", self.live),
+            ("Offload", self.offload),
         ):
             self.tabs.addTab(panel, title)
         self.treemap = Treemap(theme)
@@ -173,6 +176,7 @@ class WasmPanel(Panel):
         self._found = ranked(survey)
         self.turbo.show_file(survey.path)
         self.live.show_file(survey.path)
+        self.offload.show_file(survey.path)
         self.functions.show_rows(rows_of(survey, self.tiers))
         self.findings.set_columns(finding_columns(survey))
         self.findings.model.set_rows(self._found, keep=False)
@@ -228,6 +232,7 @@ class WasmPanel(Panel):
             self.builds,
             self.turbo,
             self.live,
+            self.offload,
             self.treemap,
         ):
             part.set_theme(theme)
@@ -258,7 +263,7 @@ class WasmPanel(Panel):
 
     def _make_room(self) -> None:
         """Tabs about a running file have the treemap's room, too."""
-        self.right.setVisible(self.tabs.currentWidget() is not self.live)
+        self.right.setVisible(self.tabs.currentWidget() not in (self.live, self.offload))
 
     def _follow(self) -> None:
         self.open_button.setEnabled(not self.busy)

@@ -10,9 +10,6 @@ from typing import Any
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QCheckBox, QFrame, QLabel, QSpinBox
 
-from nnjit_studio.engine.browsers import browsers
-from nnjit_studio.foreign_wasm.live.job import Runtime, open_runtime
-from nnjit_studio.foreign_wasm.live.tune import LiveRequest, tune
 from nnjit_studio.tuner.events import Event
 from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.dock.candidates import state_column
@@ -20,6 +17,7 @@ from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.dock.rates_plot import Items, RatesPlot
 from nnjit_studio.ui.state.jobs import JobProblem, reader
 from nnjit_studio.ui.state.rounds import Rounds
+from nnjit_studio.ui.wasm import jobs
 from nnjit_studio.ui.wasm.live_state import LiveState
 from nnjit_studio.ui.wasm.long_job import LongJob
 from nnjit_studio.ui.wasm.said import Said
@@ -38,7 +36,6 @@ from nnjit_studio.ui.widgets.panel import (
 from nnjit_studio.ui.widgets.plots import pen
 from nnjit_studio.ui.widgets.tables import Column, TablePanel
 from nnjit_studio.ui.widgets.theme import Theme, series_style
-from nnjit_studio.workbench.page import SystemClock
 
 JOB = "live"
 LOOKING = "Looking for kernels that can be exchanged…"
@@ -113,7 +110,7 @@ class LivePanel(Panel):
         super().__init__()
         self._host = host
         self.path: Path | None = None
-        self.runtime: Runtime | None = None
+        self.runtime: jobs.Runtime | None = None
         self.model: Path | None = None
         self.state = LiveState()
         self._looker = reader(self, self._found, self._not_found)
@@ -185,7 +182,7 @@ class LivePanel(Panel):
         """Offer a session for a file, if it is a runtime's."""
         self.path, self.runtime = path, None
         if not self.engines.count():
-            self.engines.addItems([browser.name for browser in browsers.find_all()])
+            self.engines.addItems(jobs.browser_names())
         if not self.job.job:
             self.show_state(LiveState())
             self.said.tell(LOOKING)
@@ -210,9 +207,9 @@ class LivePanel(Panel):
     def _look(self) -> None:
         path = self.path
         if path is not None:
-            self._looker.start("look", lambda _: open_runtime(path))
+            self._looker.start("look", lambda _: jobs.runtime_of(path))
 
-    def _found(self, runtime: Runtime) -> None:
+    def _found(self, runtime: jobs.Runtime) -> None:
         if runtime.file != self.path:
             self._look()
             return
@@ -226,7 +223,7 @@ class LivePanel(Panel):
 
     def _tell_ready(self) -> None:
         if self.runtime is not None and not self.job.job:
-            ready = READY.format(count=len(self.runtime.kernels), name=self.runtime.file.name)
+            ready = READY.format(count=self.runtime.kernels, name=self.runtime.file.name)
             self.said.tell(ready + CHOOSE * (self.model is None))
 
     # The session
@@ -238,14 +235,18 @@ class LivePanel(Panel):
             return
         opened, workbench = session.state.model, session.workbench
         same = opened is not None and opened.path == model
-        wanted = LiveRequest(
-            runtime.file, model, self.engines.currentText(), self.threads.value(),
-            self.fused.isChecked(), self.seconds.value(),
-            dict(workbench.model.feeds) if same else None,
-            no_sandbox=workbench.page.sandbox.asked_off,
-        )  # fmt: skip
+        given = {
+            "runtime": runtime.file,
+            "model": model,
+            "target": self.engines.currentText(),
+            "threads": self.threads.value(),
+            "fused": self.fused.isChecked(),
+            "seconds": float(self.seconds.value()),
+            "feeds": dict(workbench.model.feeds) if same else None,
+            "no_sandbox": workbench.page.sandbox.asked_off,
+        }
         records = workbench.database
-        if self.job.start(JOB, lambda _: tune(wanted, records, SystemClock())):
+        if self.job.start(JOB, lambda _: jobs.live(given, records)):
             self.show_state(LiveState())
             self.said.tell(f"{self.state.phase}…")
 

@@ -14,8 +14,10 @@ from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.wasm import jobs
 from nnjit_studio.ui.wasm.long_job import LongJob
+from nnjit_studio.ui.wasm.speed import SpeedPanel
 from nnjit_studio.ui.widgets.panel import chooser, ground, named, push_button
 from nnjit_studio.ui.widgets.tables import Column, TablePanel
+from nnjit_studio.ui.widgets.theme import Theme
 
 COMPILE, TURBO = "compile", "turbo"
 EMPTY = "Loops that hold too many vectors are re-scheduled, and kept where measured faster."
@@ -89,16 +91,20 @@ class TurboPanel(TablePanel):
             QWidget(),
         )
         self.box.insertWidget(1, self.caption)
+        self.speed = SpeedPanel(host)
+        self.speed.job.changed.connect(self._follow)
+        self.box.addWidget(self.speed, 1)
         self._follow()
 
     @property
     def busy(self) -> bool:
         """Whether a job is running."""
-        return bool(self.job.job)
+        return bool(self.job.job or self.speed.job.job)
 
     def show_file(self, path: Path) -> None:
         """Offer the jobs for a file."""
         self.path, self.made = path, None
+        self.speed.show_made(path, {})
         if not self.engines.count():
             self.engines.addItems(jobs.engine_names())
         self.model.set_rows([], keep=False)
@@ -142,6 +148,8 @@ class TurboPanel(TablePanel):
         kept = sum(1 for row in rows if row["kept"])
         files = " and ".join(path.name for path in made.modules.values())
         self.caption.setText(f"{kept} of {len(rows)} functions are faster: {files} written.")
+        if self.path is not None:
+            self.speed.show_made(self.path, made.modules)
         self._host.message.say(f"Written: {made.outputs.plain}. {made.licence}", "good")
 
     def _failed(self, problem: JobProblem) -> None:
@@ -153,3 +161,7 @@ class TurboPanel(TablePanel):
         for widget in (self.engines, self.fused, self.compile_button, self.turbo_button):
             widget.setEnabled(ready)
         self.changed.emit()
+
+    def set_theme(self, theme: Theme) -> None:
+        super().set_theme(theme)
+        self.speed.set_theme(theme)
