@@ -263,13 +263,16 @@ class WasmPanel(Panel):
 
     def _make_room(self) -> None:
         """Tabs about a running file have the treemap's room, too."""
-        self.right.setVisible(self.tabs.currentWidget() not in (self.live, self.offload))
+        shown = self.tabs.currentWidget()
+        compares = shown is self.turbo and not self.turbo.speed.isHidden()
+        self.right.setVisible(not compares and shown not in (self.live, self.offload))
 
     def _follow(self) -> None:
         self.open_button.setEnabled(not self.busy)
         self.compare_button.setEnabled(self.survey is not None and not self.busy)
         self.trace_button.setEnabled(self.cost is not None)
         self.parts.setVisible(self.survey is not None)
+        self._make_room()
 
     # Colours
 

@@ -82,7 +82,8 @@ class LivePlot(RatesPlot):
         self.rounds = Rounds()
         super().__init__(
             "GFLOP/s of ONNX Runtime",
-            "Dots: single inferences and medians of duels.\nLine: the kernels that serve.",
+            "Dots: single inferences, and medians of duels.\n"
+            "Line: the median with the kernels that serve.",
             theme,
         )
         self.switch()
@@ -127,7 +128,7 @@ class LivePanel(Panel):
         self.table = TablePanel("Candidates of the live session", COLUMNS, host.theme)
         self._make_settings()
         self._make_card()
-        self.parts = splitter(Qt.Orientation.Horizontal, (self.plot, 400), (self.table, 540))
+        self.parts = splitter(Qt.Orientation.Horizontal, (self.plot, 350), (self.table, 590))
         vbox(
             hbox((self.model_name, 1), self.model_button, self.open_button, margins=(8, 6, 8, 0)),
             hbox(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass, replace
 
 from nnjit_studio.foreign_wasm.live.events import Answers, Rated
@@ -84,7 +85,7 @@ class LiveState:
         self.phase = "Starting the browser and opening the model"
         self.target: dict[str, object] = {}
         self.summary: ev.Finished | None = None
-        self._rate = 0.0
+        self._rates: list[float] = []
 
     def take(self, event: ev.Event) -> None:
         """Note one event."""
@@ -120,13 +121,12 @@ class LiveState:
             self._change(settings, state=MEASURING)
 
     def _answered(self, event: Answers) -> None:
-        first, self.answers = self.answers is None, event
+        self.answers = event
         for row in list(self.rows.values()):
             if row.state == MEASURING:
                 self._change(row.settings, state=PROVEN)
         if event.gflops:
-            if first:
-                self._rate = event.gflops
+            self._rates.append(event.gflops)
             self._point(event.t_s, self.serving, event.gflops)
 
     def _measured(self, event: ev.Measured) -> None:
@@ -144,13 +144,14 @@ class LiveState:
         before, self.serving = self.serving, event.candidate
         self.swaps += 1
         self.from_database = self.from_database or event.from_database
-        self._rate = event.gflops
+        self._rates = [event.gflops]
         if before in self.rows and self.rows[before].state == INCUMBENT:
             self._change(before, state="default" if before == DEFAULT_SETTINGS else PROVEN)
 
     def _point(self, t_s: float, settings: str, gflops: float) -> None:
+        serving = statistics.median(self._rates)
         count = len(self.rounds) + 1
-        self.rounds.append(RoundPoint(count, t_s, name_of(settings), gflops, self._rate))
+        self.rounds.append(RoundPoint(count, t_s, name_of(settings), gflops, serving))
 
     def _change(self, settings: str, **changes: object) -> None:
         old = self.rows.get(settings, Row(settings))

@@ -183,7 +183,10 @@ class OffloadPanel(LongTable):
         name = adapter["description"] or adapter["device"] or adapter["vendor"] or "an adapter"
         kind = "a software adapter: its times say nothing of a GPU" * adapter["is_fallback"]
         on = f"{name}, {kind}" if kind else name
-        gain = sum(r["verdict"] == "offload" for r in prices.loops.values())
+        gain = sum(
+            r["verdict"] == "offload" and r["price"]["gpu"] is not None
+            for r in prices.loops.values()
+        )
         self.said.tell(f"Measured {len(prices.loops)} loops on {on}. {gain} are faster there.")
 
     def _failed(self, problem: JobProblem) -> None:
