@@ -22,7 +22,8 @@ from nnjit_studio.database import KernelDatabase
 from nnjit_studio.errors import TargetError
 from nnjit_studio.foreign_wasm.live.events import Answers, Rated
 from nnjit_studio.foreign_wasm.turbo.gate.gain import Gain
-from nnjit_studio.foreign_wasm.turbo.speed.compare import Compared, compared
+from nnjit_studio.foreign_wasm.turbo.speed.compare import compared
+from nnjit_studio.foreign_wasm.turbo.speed.result import Compared
 from nnjit_studio.records.gain import ModelGain
 from nnjit_studio.support.stopping import ended_by_stop
 from nnjit_studio.support.temporary import process_folder

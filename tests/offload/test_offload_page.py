@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from nnjit_studio.bench.gpu.offload_mutants import Mutant, mutants, originals
+from nnjit_studio.foreign_wasm.offload.cases import Case
 from nnjit_studio.foreign_wasm.offload.detect import verdicts
 from nnjit_studio.foreign_wasm.offload.extract import ENTRY
 from nnjit_studio.foreign_wasm.offload.job import (
-    Case,
     Where,
     case_of,
     nests_of,

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.pages.opening import Opening, in_browser
@@ -17,14 +17,12 @@ from nnjit_studio.foreign_wasm.inspection.cost.find import find_engine
 from nnjit_studio.foreign_wasm.inspection.cost.measure import isolated, traced
 from nnjit_studio.foreign_wasm.inspection.cost.records import CompileCost
 from nnjit_studio.foreign_wasm.inspection.cost.shells import find_shell
+from nnjit_studio.foreign_wasm.offload.cases import Loop
 from nnjit_studio.foreign_wasm.turbo.job import Turbo, TurboOptions, turbo
+from nnjit_studio.foreign_wasm.turbo.speed.result import Compared
 from nnjit_studio.tuner.events import Event
 from nnjit_studio.tuner.protocols import Records
 from nnjit_studio.wasm_file.module import read
-
-if TYPE_CHECKING:
-    from nnjit_studio.foreign_wasm.offload.loops import Loop
-    from nnjit_studio.foreign_wasm.turbo.speed.compare import Compared
 
 Note = Callable[[str], None]
 HEAVIEST = 8

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QCheckBox, QPlainTextEdit, QWidget
 
+from nnjit_studio.foreign_wasm.offload.cases import Loop
 from nnjit_studio.foreign_wasm.offload.lift.refusal import REASONS
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.jobs import JobProblem
@@ -20,9 +21,6 @@ from nnjit_studio.ui.wasm.said import Said
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.panel import chooser, hbox, named, push_button
 from nnjit_studio.ui.widgets.tables import Column
-
-if TYPE_CHECKING:
-    from nnjit_studio.foreign_wasm.offload.loops import Loop
 
 FIND, PRICE = "find loops", "measure loops"
 EMPTY = "Finds the loops that could run on a GPU, and says of each other one why it stays."

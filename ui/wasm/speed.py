@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from PySide6.QtWidgets import QWidget
 
+from nnjit_studio.foreign_wasm.turbo.speed.result import Compared
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.wasm import jobs
@@ -16,9 +17,6 @@ from nnjit_studio.ui.wasm.said import Said
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.panel import chooser, push_button
 from nnjit_studio.ui.widgets.tables import Column, TablePanel
-
-if TYPE_CHECKING:
-    from nnjit_studio.foreign_wasm.turbo.speed.compare import Compared
 
 JOB = "compare speed"
 EMBEDDED = "embedded view"

@@ -12,6 +12,7 @@ from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.pages.gpu import GpuPage
 from nnjit_studio.engine.pages.opening import open_page
 from nnjit_studio.engine.pages.server import PageServer
+from nnjit_studio.foreign_wasm.offload.cases import Case
 from nnjit_studio.foreign_wasm.offload.detect import Found, Verdict, verdicts
 from nnjit_studio.foreign_wasm.offload.extract import ENTRY, extract
 from nnjit_studio.foreign_wasm.offload.lift.refusal import Refused
@@ -20,7 +21,6 @@ from nnjit_studio.foreign_wasm.offload.rewrite import rewrite
 from nnjit_studio.wasm_file.module import Module, read
 
 Note = Callable[[str], None]
-CALLS = 8
 MODES = ("jspi", "blocking")
 """How the module's thread waits for the GPU."""
 
@@ -33,33 +33,6 @@ class Where:
     target: str = "chromium"
     no_sandbox: bool = False
     gpu: str = ""
-
-
-@dataclass(frozen=True)
-class Case:
-    """A function that is called as it is and rewritten, on the same random memory.
-
-    Attributes
-    ----------
-    regions
-        Offset in bytes and floats of what is random before a call, and compared after it.
-    always
-        Run on the GPU whatever it costs.
-    lose
-        The call before which the device is lost; -1 for none.
-    slow
-        Calls of the original, 0 for all.
-    """
-
-    name: str
-    module: bytes
-    entry: str
-    args: tuple[float, ...]
-    regions: tuple[tuple[int, int], ...]
-    calls: int = CALLS
-    always: bool = False
-    lose: int = -1
-    slow: int = 0
 
 
 def nests_of(

@@ -5,13 +5,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from nnjit_studio.errors import WasmError
+from nnjit_studio.foreign_wasm.offload.cases import Loop
 from nnjit_studio.foreign_wasm.offload.detect import of_function
-from nnjit_studio.foreign_wasm.offload.job import Case, case_of
+from nnjit_studio.foreign_wasm.offload.job import case_of
 from nnjit_studio.foreign_wasm.offload.report import loop_json
 from nnjit_studio.support.limits import limit_this_process
 from nnjit_studio.support.stopping import check
@@ -21,14 +20,6 @@ WORKERS = 4
 SHARE_BYTES = 1 << 18
 """Of functions that a process looks through at a time."""
 LOOK_S = 0.1
-
-
-@dataclass(frozen=True)
-class Loop:
-    """A loop as :func:`loop_json` tells it; ``case`` where it can run alone on a GPU."""
-
-    told: dict[str, Any]
-    case: Case | None
 
 
 def find_loops(path: Path, note: Callable[[str], None]) -> list[Loop]:

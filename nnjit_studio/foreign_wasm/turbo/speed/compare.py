@@ -10,9 +10,10 @@ from pathlib import Path
 from nnjit_studio.engine.pages.opening import Opening
 from nnjit_studio.engine.pages.rounds import RoundsPolicy
 from nnjit_studio.errors import PageError, TargetError
-from nnjit_studio.foreign_wasm.turbo.gate.gain import Gain, gain_of
+from nnjit_studio.foreign_wasm.turbo.gate.gain import gain_of
 from nnjit_studio.foreign_wasm.turbo.models import ModelRun, differences, run_model, runtime_of
 from nnjit_studio.foreign_wasm.turbo.speed.cases import DEFAULT, case_of
+from nnjit_studio.foreign_wasm.turbo.speed.result import Compared
 from nnjit_studio.foreign_wasm.turbo.speed.tensorflow import CASES, is_tensorflow, run_operators
 from nnjit_studio.support.stopping import check
 
@@ -28,24 +29,6 @@ class CaseRun:
     flops: int
     threads: int
     run: ModelRun
-
-
-@dataclass(frozen=True)
-class Compared:
-    """A build beside the original; ``problem`` says why it could not run.
-
-    ``difference`` is the largest of an output, as a share of its largest number; 0 when all
-    bits are equal.
-    """
-
-    case: str
-    place: str
-    build: str = ""
-    before_ms: float | None = None
-    after_ms: float | None = None
-    gain: Gain | None = None
-    difference: float | None = None
-    problem: str = ""
 
 
 def case_names(original: Path) -> list[str]:
