@@ -288,6 +288,9 @@ def test_loops_are_found_filtered_and_priced(qtbot, window):
     assert "software adapter: its times say nothing" in offload.said.text(), offload.said.text()
     assert "offload_success_total" in offload.counters.toPlainText()
     assert all(row["price"] for row in offload.model.rows)
+    assert any(row["verdict"] == "stays" for row in offload.model.rows)
+    offload.filter.setText("but stays")
+    assert offload.model.rows
 
 
 def test_looking_for_loops_can_be_stopped(qtbot, window):

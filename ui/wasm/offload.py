@@ -39,12 +39,12 @@ def _ms(value: Any) -> str:
 
 def _verdict(row: Told) -> str:
     if row["pattern"]:
-        return str(row["pattern"])
+        return str(row["pattern"]) + ", but stays" * (row["verdict"] == "stays")
     return f"stays: {row['reason'].replace('-', ' ')}"
 
 
 def _tone(row: Told) -> str:
-    return "good" if row["pattern"] else "muted"
+    return "good" if row["verdict"] == "offload" else "muted"
 
 
 def _sentence(row: Told) -> str:

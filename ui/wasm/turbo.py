@@ -150,6 +150,7 @@ class TurboPanel(TablePanel):
         self.caption.setText(f"{kept} of {len(rows)} functions are faster: {files} written.")
         if self.path is not None:
             self.speed.show_made(self.path, made.modules)
+            self._follow()
         self._host.message.say(f"Written: {made.outputs.plain}. {made.licence}", "good")
 
     def _failed(self, problem: JobProblem) -> None:

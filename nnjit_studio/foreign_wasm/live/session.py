@@ -329,7 +329,7 @@ class LiveSession:
             self._gain = ModelGain(UNCHANGED)
             yield self._timed(FINAL_RUNS)
             return
-        fitting = int(FINAL_MS / (self._before_ms + self._best_ms))
+        fitting = int(FINAL_MS / max(self._before_ms + self._best_ms, 1.0))
         pairs = max(2, min(FINAL_PAIRS, fitting))
         before, after = self._set.page.race([self.plain, self.winner], pairs, MIN_SAMPLE_MS)
         self._before_ms, self._best_ms = statistics.median(before), statistics.median(after)
