@@ -39,7 +39,7 @@ def _ms(value: Any) -> str:
 
 def _verdict(row: Told) -> str:
     if row["pattern"]:
-        return str(row["pattern"]) + ", but stays" * (row["verdict"] == "stays")
+        return f"{row['pattern']}, but stays" if row["verdict"] == "stays" else str(row["pattern"])
     return f"stays: {row['reason'].replace('-', ' ')}"
 
 
