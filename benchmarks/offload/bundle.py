@@ -16,7 +16,7 @@ import re
 import shutil
 from pathlib import Path
 
-from nnjit_studio.bench.gpu.offload import nests_of, offloaded
+from nnjit_studio.foreign_wasm.offload.job import nests_of, offloaded
 from nnjit_studio.wasm_file.module import read
 
 HERE = Path(__file__).resolve().parent

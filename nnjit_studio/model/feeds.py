@@ -37,3 +37,23 @@ def seeded_feeds(inputs: Sequence[TensorSpec]) -> dict[str, NDArray[Any]]:
             drawn = np.ones(spec.shape)
         feeds[spec.name] = drawn.astype(dtype)
     return feeds
+
+
+def session_feeds(session: Any, dims: Mapping[str, int]) -> dict[str, NDArray[Any]]:
+    """Inputs of an ONNX Runtime session, whose free sizes are ``dims`` or 1.
+
+    Masks are open, token types 0, ids 2 to 49, floats normal.
+    """
+    rng = np.random.default_rng(0)
+    feeds: dict[str, NDArray[Any]] = {}
+    for port in session.get_inputs():
+        shape = [d if isinstance(d, int) else dims.get(d, 1) for d in port.shape]
+        if "float" in port.type:
+            real = np.float16 if "16" in port.type else np.float32
+            feeds[port.name] = rng.standard_normal(shape).astype(real)
+            continue
+        whole = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}.get(port.type, np.uint8)
+        fixed = 1 if "mask" in port.name else 0 if "token_type" in port.name else None
+        ids = rng.integers(2, 50, shape) if fixed is None else np.full(shape, fixed)
+        feeds[port.name] = ids.astype(whole)
+    return feeds

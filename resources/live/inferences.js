@@ -7,6 +7,7 @@ import { ORIGINAL } from "./layout.js";
  * @property {number} runs
  * @property {number} wrong answers that a kernel must not give
  * @property {number} worst largest difference from the plain module's answer, as a share of its largest number
+ * @property {number} ms of the last one
  */
 /** @typedef {Record<string, any>} Answer typed arrays by the names of outputs */
 
@@ -39,7 +40,7 @@ export class Inferences {
   /** @type {Map<number, boolean>} whether a slot's kernels are bit-identical to the originals */
   #exact = new Map([[ORIGINAL, true]]);
   /** @type {Checked} */
-  checked = { runs: 0, wrong: 0, worst: 0 };
+  checked = { runs: 0, wrong: 0, worst: 0, ms: 0 };
 
   /** @param {Live} live @param {any} session @param {Record<string, any>} feeds */
   constructor(live, session, feeds) {
@@ -59,6 +60,7 @@ export class Inferences {
     const start = performance.now();
     const outputs = await this.session.run(this.feeds);
     const ms = performance.now() - start;
+    this.checked.ms = ms;
     this.#check(slot, outputs);
     return ms;
   }

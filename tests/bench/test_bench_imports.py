@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from nnjit_studio.bench.peers.imports import seeded_feeds
+from nnjit_studio.model.feeds import session_feeds
 
 
 def test_each_kind_of_input_has_values_that_models_accept() -> None:
@@ -17,7 +17,7 @@ def test_each_kind_of_input_has_values_that_models_accept() -> None:
         SimpleNamespace(name="token_type_ids", shape=["batch", 6], type=whole),
         SimpleNamespace(name="pixels", shape=[1, 3, "side"], type="tensor(float)"),
     ]
-    feeds = seeded_feeds(SimpleNamespace(get_inputs=lambda: ports), {"batch": 2})
+    feeds = session_feeds(SimpleNamespace(get_inputs=lambda: ports), {"batch": 2})
     assert feeds["input_ids"].shape == (2, 6) and feeds["input_ids"].dtype == np.int64
     assert feeds["input_ids"].min() >= 2
     assert (feeds["attention_mask"] == 1).all()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nnjit_studio.ui.dock.rates_plot import WHOLE
 from nnjit_studio.ui.state.rounds import BY_ROUND, BY_SECONDS, RoundPoint, Rounds, thin
 from nnjit_studio.ui.state.session import StudioSession
-from nnjit_studio.ui.tuning.rounds import WHOLE, RoundsPanel
+from nnjit_studio.ui.tuning.rounds import RoundsPanel
 from nnjit_studio.ui.widgets.theme import LIGHT
 
 

@@ -12,10 +12,10 @@ from tiny_runtime import ADD, ZERO, runtime
 
 from nnjit_studio.device.host import host_profile
 from nnjit_studio.errors import PageError, UserError
-from nnjit_studio.foreign_wasm.live.donors import Block
+from nnjit_studio.foreign_wasm.live.donors import Block, tile_of
 from nnjit_studio.foreign_wasm.live.job import Runtime
 from nnjit_studio.foreign_wasm.live.page import Checked, LivePage, Proof
-from nnjit_studio.foreign_wasm.live.session import LiveSession, Setting, tile_of
+from nnjit_studio.foreign_wasm.live.session import LiveSession, Setting
 from nnjit_studio.records import Kernel, KernelKey, TuningRecord
 from nnjit_studio.tuner.events import Event
 from nnjit_studio.wasm_file import edit

@@ -8,11 +8,17 @@ from typing import Any
 
 import pytest
 
-from nnjit_studio.bench.gpu.offload import Case, case_of, nests_of, offloaded, run_cases
 from nnjit_studio.bench.gpu.offload_mutants import Mutant, mutants, originals
-from nnjit_studio.bench.options import BenchOptions
+from nnjit_studio.foreign_wasm.offload.cases import Case
 from nnjit_studio.foreign_wasm.offload.detect import verdicts
 from nnjit_studio.foreign_wasm.offload.extract import ENTRY
+from nnjit_studio.foreign_wasm.offload.job import (
+    Where,
+    case_of,
+    nests_of,
+    offloaded,
+    run_cases,
+)
 from nnjit_studio.foreign_wasm.offload.rewrite import rewrite
 from nnjit_studio.wasm_file.module import read
 
@@ -21,8 +27,8 @@ NAMES = ("elementwise_rows", "elementwise_in_place", "dot_start", "gemv_bias_rel
 
 
 def run(tmp_path: Path, cases: list[Case], mode: str, **known: Any) -> list[dict[str, Any]]:
-    options = BenchOptions(tmp_path, no_sandbox=True, gpu="software")
-    rows, _ = run_cases(cases, mode, options, lambda _: None, {}, **known)
+    where = Where(tmp_path, no_sandbox=True, gpu="software")
+    rows, _ = run_cases(cases, mode, where, lambda _: None, {}, **known)
     assert [r["mode"] for r in rows] == [mode] * len(cases)
     return rows
 

@@ -14,6 +14,9 @@ WORDS = (
     ("Use --backend wasm", "Choose Wasm in the header"),
     ("Use --threads 1", "Choose one thread in the settings"),
     (": run `nnjit doctor --microbench`.", "."),
+    ("Give arrays for the inputs with --inputs.",
+     "Open the model in the window with its sizes, and press Open model here."),
+    ("Leave out --fma, or use another browser.", "Untick fuse, or use another browser."),
     ("Correct --shape.", "Open the model again and correct its sizes."),
 )  # fmt: skip
 """What the rooms below say, and what the window says instead."""

@@ -18,6 +18,8 @@ from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.wasm.colours import choices, colouring, legend
+from nnjit_studio.ui.wasm.live import LivePanel
+from nnjit_studio.ui.wasm.offload import OffloadPanel
 from nnjit_studio.ui.wasm.reading import Reading
 from nnjit_studio.ui.wasm.tables import (
     SECTION_COLUMNS,
@@ -79,6 +81,8 @@ class WasmPanel(Panel):
         self.turbo = TurboPanel(host)
         self.turbo.compiled.connect(self.show_cost)
         self.turbo.changed.connect(self._follow)
+        self.live = LivePanel(host)
+        self.offload = OffloadPanel(host)
         self.builds_caption = caption(NO_OTHER)
         self.builds.lead(self.builds_caption)
         self.tabs = named(QTabWidget(documentMode=True), "Parts of the Wasm file")
@@ -88,6 +92,8 @@ class WasmPanel(Panel):
             ("Sections", self.sections),
             ("Two builds", self.builds),
             ("Turbo", self.turbo),
+            ("Live", self.live),
+            ("Offload", self.offload),
         ):
             self.tabs.addTab(panel, title)
         self.treemap = Treemap(theme)
@@ -101,11 +107,16 @@ class WasmPanel(Panel):
         self.legend.setContentsMargins(8, 4, 8, 0)
         above = hbox((caption("area: bytes, colour:"), 1), self.colours, margins=(8, 6, 8, 4))
         vbox(above, (self.treemap, 1), self.legend, self.details, on=right)
+        self.right = right
+        self.tabs.currentChanged.connect(lambda _: self._make_room())
         self.parts = splitter(Qt.Orientation.Horizontal, (self.tabs, 760), (right, 520))
         self.functions.picked.connect(lambda row: self.show_function(row.facts.index))
         self.findings.picked.connect(lambda row: self.show_function(row.function))
         self.builds.picked.connect(lambda row: self.show_function(row.after.index))
         self.treemap.picked.connect(self._pick)
+
+    def refresh(self, changes: frozenset[str]) -> None:
+        self.live.refresh(changes)
 
     # Opening
 
@@ -164,6 +175,8 @@ class WasmPanel(Panel):
         self.survey, self.tiers, self.cost, self.comparison = survey, {}, None, None
         self._found = ranked(survey)
         self.turbo.show_file(survey.path)
+        self.live.show_file(survey.path)
+        self.offload.show_file(survey.path)
         self.functions.show_rows(rows_of(survey, self.tiers))
         self.findings.set_columns(finding_columns(survey))
         self.findings.model.set_rows(self._found, keep=False)
@@ -218,6 +231,8 @@ class WasmPanel(Panel):
             self.sections,
             self.builds,
             self.turbo,
+            self.live,
+            self.offload,
             self.treemap,
         ):
             part.set_theme(theme)
@@ -246,11 +261,18 @@ class WasmPanel(Panel):
         self.caption.setText(headline(self.survey) if self.survey else EMPTY)
         self._follow()
 
+    def _make_room(self) -> None:
+        """Tabs about a running file have the treemap's room, too."""
+        shown = self.tabs.currentWidget()
+        compares = shown is self.turbo and not self.turbo.speed.isHidden()
+        self.right.setVisible(not compares and shown not in (self.live, self.offload))
+
     def _follow(self) -> None:
         self.open_button.setEnabled(not self.busy)
         self.compare_button.setEnabled(self.survey is not None and not self.busy)
         self.trace_button.setEnabled(self.cost is not None)
         self.parts.setVisible(self.survey is not None)
+        self._make_room()
 
     # Colours
 

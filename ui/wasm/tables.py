@@ -13,8 +13,9 @@ from nnjit_studio.foreign_wasm.inspection.facts import FunctionFacts
 from nnjit_studio.foreign_wasm.inspection.report import Tiers
 from nnjit_studio.foreign_wasm.inspection.rules import REFUSED, RULES, Finding, ranked
 from nnjit_studio.foreign_wasm.inspection.survey import Survey
+from nnjit_studio.ui.wasm.long_table import LongTable
 from nnjit_studio.ui.widgets import text
-from nnjit_studio.ui.widgets.tables import Column, OwnOrder, TablePanel, missing
+from nnjit_studio.ui.widgets.tables import Column
 from nnjit_studio.ui.widgets.theme import Theme
 
 WORDS = {
@@ -115,17 +116,12 @@ def _tier_columns(tier: str) -> tuple[Column, ...]:
     )  # fmt: skip
 
 
-class FunctionTable(TablePanel):
-    """All functions; sorted and filtered as a list, for there can be tens of thousands."""
+class FunctionTable(LongTable):
+    """All functions."""
 
     def __init__(self, theme: Theme) -> None:
-        order = OwnOrder()
-        super().__init__("Functions", (FIRST, BYTES, FINDING, *COLUMNS), theme, order)
-        self._rows: list[Row] = []
-        self._sorted = (-1, Qt.SortOrder.DescendingOrder)
-        order.wanted.connect(self._sort)
+        super().__init__("Functions", (FIRST, BYTES, FINDING, *COLUMNS), theme)
         self.filter.setPlaceholderText("Filter: number, name, finding")
-        self.filter.textChanged.connect(lambda _: self._show())
 
     def show_rows(self, rows: Sequence[Row]) -> None:
         """Show these functions, the largest first.
@@ -137,34 +133,14 @@ class FunctionTable(TablePanel):
         names = (NAME,) if any(row.name for row in rows) else ()
         columns = (FIRST, *names, BYTES, FINDING, *extra, *COLUMNS)
         self.set_columns(columns)
-        self._rows = list(rows)
-        largest = columns.index(BYTES), Qt.SortOrder.DescendingOrder
-        self._sorted = largest
-        self.view.horizontalHeader().setSortIndicator(*largest)
-        self._show()
+        self.show_all(rows, columns.index(BYTES), Qt.SortOrder.DescendingOrder)
 
-    def _sort(self, column: int, order: Qt.SortOrder) -> None:
-        self._sorted = (column, order)
-        self._show()
-
-    def _show(self) -> None:
-        words = self.filter.text().lower().split()
-        rows = [row for row in self._rows if _holds(row, words)]
-        place, order = self._sorted
-        value = self.model.columns[place].value if place >= 0 else lambda r: r.facts.index
-        known = [row for row in rows if not missing(value(row)) and value(row) != ""]
-        known.sort(key=value, reverse=order == Qt.SortOrder.DescendingOrder)
-        unknown = [row for row in rows if missing(value(row)) or value(row) == ""]
-        self.model.set_rows(known + unknown, keep=False)
+    def words(self, row: Row) -> str:
+        return f"{row.facts.index} {row.name} {row.found}"
 
     def select_function(self, index: int) -> bool:
         """Select a function's row and scroll to it."""
         return self.select_row(lambda row: row.facts.index == index)
-
-
-def _holds(row: Row, words: Sequence[str]) -> bool:
-    line = f"{row.facts.index} {row.name} {row.found}".lower()
-    return all(word in line for word in words)
 
 
 def finding_columns(survey: Survey) -> tuple[Column, ...]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QCheckBox, QLabel, QWidget
@@ -15,12 +13,15 @@ from nnjit_studio.foreign_wasm.turbo.job import Turbo
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.wasm import jobs
+from nnjit_studio.ui.wasm.long_job import LongJob
+from nnjit_studio.ui.wasm.speed import SpeedPanel
 from nnjit_studio.ui.widgets.panel import chooser, ground, named, push_button
 from nnjit_studio.ui.widgets.tables import Column, TablePanel
-from nnjit_studio.ui.widgets.worker import Worker
+from nnjit_studio.ui.widgets.theme import Theme
 
 COMPILE, TURBO = "compile", "turbo"
 EMPTY = "Loops that hold too many vectors are re-scheduled, and kept where measured faster."
+STOPPED = "Stopped; nothing was written."
 PASSES = {"order": "order of instructions", "fma": "fused multiply-adds"}
 
 
@@ -61,10 +62,13 @@ class TurboPanel(TablePanel):
         self.made: Turbo | None = None
         self.caption = ground(QLabel(EMPTY, wordWrap=True))
         self.caption.setContentsMargins(10, 2, 10, 6)
-        self._worker = Worker(self)
-        self._worker.yielded.connect(lambda lines: self.caption.setText(str(lines[-1]).strip()))
-        self._worker.returned.connect(self._returned)
-        self._worker.failed.connect(self._failed)
+        self.job = LongJob(host, self)
+        self.job.told.connect(lambda lines: self.caption.setText(str(lines[-1]).strip()))
+        self.job.returned.connect(self._returned)
+        self.job.stopped.connect(lambda: self.caption.setText(STOPPED))
+        self.job.failed.connect(self._failed)
+        self.job.changed.connect(self._follow)
+        self.stop_button = self.job.stop_button("the measurement")
         self.engines = chooser("Engine that measures", "Where the file is compiled and measured")
         self.fused = named(
             QCheckBox("fuse"), "Also fuse multiply-adds",
@@ -78,18 +82,29 @@ class TurboPanel(TablePanel):
             "Turbo…", "Write the faster module",
             "A faster module next to the original, with certificate and loader", self.ask,
         )  # fmt: skip
-        self.lead(self.engines, self.fused, self.turbo_button, self.compile_button, QWidget())
+        self.lead(
+            self.engines,
+            self.fused,
+            self.turbo_button,
+            self.compile_button,
+            self.stop_button,
+            QWidget(),
+        )
         self.box.insertWidget(1, self.caption)
+        self.speed = SpeedPanel(host)
+        self.speed.job.changed.connect(self._follow)
+        self.box.addWidget(self.speed, 1)
         self._follow()
 
     @property
     def busy(self) -> bool:
         """Whether a job is running."""
-        return bool(self._worker.job)
+        return bool(self.job.job or self.speed.job.job)
 
     def show_file(self, path: Path) -> None:
         """Offer the jobs for a file."""
         self.path, self.made = path, None
+        self.speed.show_made(path, {})
         if not self.engines.count():
             self.engines.addItems(jobs.engine_names())
         self.model.set_rows([], keep=False)
@@ -100,7 +115,7 @@ class TurboPanel(TablePanel):
         """Measure compile times in the chosen engine."""
         path, name, unsafe = self.path, self.engines.currentText(), self._no_sandbox
         if path is not None:
-            self._start(COMPILE, lambda note: jobs.compile_times(path, name, unsafe, note))
+            self.job.start(COMPILE, lambda note: jobs.compile_times(path, name, unsafe, note))
 
     def ask(self) -> None:
         """Have the user choose where the faster module goes, then make it."""
@@ -113,25 +128,18 @@ class TurboPanel(TablePanel):
         path, name, unsafe = self.path, self.engines.currentText(), self._no_sandbox
         fused = self.fused.isChecked()
         if path is not None:
-            self._start(TURBO, lambda note: jobs.faster(path, out, name, unsafe, fused, note))
+            self.job.start(TURBO, lambda note: jobs.faster(path, out, name, unsafe, fused, note))
 
     @property
     def _no_sandbox(self) -> bool:
         return self._host.session.workbench.page.sandbox.asked_off
 
-    def _start(self, job: str, work: Callable[[Callable[[Any], None]], Any]) -> None:
-        if self._worker.start(job, work):
-            self._follow()
-            self.changed.emit()
-
-    def _returned(self, job: str, result: Turbo | CompileCost) -> None:
-        self._follow()
+    def _returned(self, result: Turbo | CompileCost) -> None:
         if isinstance(result, CompileCost):
             self.caption.setText(verdict(result).replace("\n", " "))
             self.compiled.emit(result)
         else:
             self._show(result)
-        self.changed.emit()
 
     def _show(self, made: Turbo) -> None:
         self.made = made
@@ -140,15 +148,21 @@ class TurboPanel(TablePanel):
         kept = sum(1 for row in rows if row["kept"])
         files = " and ".join(path.name for path in made.modules.values())
         self.caption.setText(f"{kept} of {len(rows)} functions are faster: {files} written.")
+        if self.path is not None:
+            self.speed.show_made(self.path, made.modules)
+            self._follow()
         self._host.message.say(f"Written: {made.outputs.plain}. {made.licence}", "good")
 
-    def _failed(self, job: str, error: BaseException) -> None:
-        self._follow()
+    def _failed(self, problem: JobProblem) -> None:
         self.caption.setText(EMPTY)
-        self._host.tell(JobProblem.of(job, error))
-        self.changed.emit()
+        self._host.tell(problem)
 
     def _follow(self) -> None:
         ready = self.path is not None and not self.busy and self.engines.count() > 0
         for widget in (self.engines, self.fused, self.compile_button, self.turbo_button):
             widget.setEnabled(ready)
+        self.changed.emit()
+
+    def set_theme(self, theme: Theme) -> None:
+        super().set_theme(theme)
+        self.speed.set_theme(theme)

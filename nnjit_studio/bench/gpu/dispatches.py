@@ -13,9 +13,9 @@ from onnx import helper, numpy_helper
 from nnjit_studio.bench.gpu.page import gpu_page
 from nnjit_studio.bench.gpu.tables import adapter_text
 from nnjit_studio.bench.options import BenchOptions, Note
-from nnjit_studio.bench.peers.onnx_models import port, save_model
 from nnjit_studio.bench.report import Report, Table, spread_text
 from nnjit_studio.bench.statistics import ratios, spread
+from nnjit_studio.samples.small import port, save_model
 
 ROUNDS = 15
 WARM_MS = 30.0

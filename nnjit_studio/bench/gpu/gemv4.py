@@ -10,7 +10,7 @@ import numpy as np
 
 from nnjit_studio.bench.gpu.gemv4_chain import BLOCK, CHAIN_BYTES, DTYPES, Chain, chain_of, prepare
 from nnjit_studio.bench.gpu.kernels import GpuPolicy
-from nnjit_studio.bench.gpu.page import GpuPage, gpu_page
+from nnjit_studio.bench.gpu.page import BenchPage, gpu_page
 from nnjit_studio.bench.gpu.tables import adapter_text
 from nnjit_studio.bench.llm.decoder.plan import settings
 from nnjit_studio.bench.options import BenchOptions, Note
@@ -85,7 +85,7 @@ def compare(
         return {**page.document(), "block": BLOCK, "rows": rows}
 
 
-def _job(chain: Chain, page: GpuPage) -> dict[str, Any]:
+def _job(chain: Chain, page: BenchPage) -> dict[str, Any]:
     """Our kernels of a chain, for ``resources/bench/gpu/gemv4.js``."""
     subgroups = "subgroups" in page.profile.features
     made = {

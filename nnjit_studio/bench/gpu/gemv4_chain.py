@@ -12,8 +12,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
-from nnjit_studio.bench.peers.onnx_models import port, save_model
 from nnjit_studio.errors import UserError
+from nnjit_studio.samples.small import port, save_model
 
 BLOCK = 32
 DOMAIN = "com.microsoft"

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import helper
 
-from nnjit_studio.bench.gpu.page import GpuPage, gpu_page
+from nnjit_studio.bench.gpu.page import BenchPage, gpu_page
 from nnjit_studio.bench.options import BenchOptions, Note
 from nnjit_studio.bench.peers.kernels import SHAPES as WASM_SHAPES
-from nnjit_studio.bench.peers.onnx_models import port, save_model
 from nnjit_studio.bench.statistics import geomean, ratios, spread
 from nnjit_studio.compiler.process.compiler import Compiler
 from nnjit_studio.compiler.spelling import WorkloadSpec, seeded_input
@@ -27,6 +26,7 @@ from nnjit_studio.compiler.wgsl.templates.subgroup_matrix import (
 )
 from nnjit_studio.errors import UserError
 from nnjit_studio.records import DeviceProfile, gpu_tiers
+from nnjit_studio.samples.small import port, save_model
 from nnjit_studio.space import build_lite_space
 from nnjit_studio.verdict.figures import relative_error
 
@@ -140,7 +140,7 @@ def write_products(path: Path, shape: Prepared, count: int) -> None:
     )
 
 
-def device_of(page: GpuPage) -> DeviceProfile:
+def device_of(page: BenchPage) -> DeviceProfile:
     """The adapter as the spaces want it, every GPU tier that it has included."""
     profile = page.profile
     label = f"chromium+webgpu:{profile.name}"

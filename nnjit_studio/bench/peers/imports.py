@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from nnjit_studio.bench.options import Note
 from nnjit_studio.bench.report import Table
 from nnjit_studio.errors import NnjitError
+from nnjit_studio.model.feeds import session_feeds
 from nnjit_studio.workbench import Workbench
 
 TOLERANCE = 1e-3
@@ -46,23 +47,6 @@ class ImportRow:
         return asdict(self)
 
 
-def seeded_feeds(session: Any, dims: Mapping[str, int]) -> dict[str, NDArray[Any]]:
-    """Inputs of an ONNX Runtime session: masks open, token types 0, ids 2 to 49, floats normal."""
-    rng = np.random.default_rng(0)
-    feeds: dict[str, NDArray[Any]] = {}
-    for port in session.get_inputs():
-        shape = [d if isinstance(d, int) else dims.get(d, 1) for d in port.shape]
-        if "float" in port.type:
-            real = np.float16 if "16" in port.type else np.float32
-            feeds[port.name] = rng.standard_normal(shape).astype(real)
-            continue
-        whole = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}.get(port.type, np.uint8)
-        fixed = 1 if "mask" in port.name else 0 if "token_type" in port.name else None
-        ids = rng.integers(2, 50, shape) if fixed is None else np.full(shape, fixed)
-        feeds[port.name] = ids.astype(whole)
-    return feeds
-
-
 def import_row(bench: Workbench, path: Path, dims: Mapping[str, int], note: Note) -> ImportRow:
     """Import a model, run it in the page with default kernels and natively, and compare.
 
@@ -89,7 +73,7 @@ def import_row(bench: Workbench, path: Path, dims: Mapping[str, int], note: Note
         # Fused, it rounds some values to the neighbouring step of the quantisation.
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(path, options)
-    feeds = seeded_feeds(session, dims)
+    feeds = session_feeds(session, dims)
     names = [o.name for o in session.get_outputs()]
     expected = dict(zip(names, session.run(names, feeds), strict=True))
     del session

@@ -1,4 +1,4 @@
-"""ONNX models for the peers: a workload's model, and small ones by their nodes."""
+"""ONNX models of workloads for the peers."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 from nnjit_studio.compiler.ir.tensor_ir import Buffer
 from nnjit_studio.compiler.spelling import WorkloadSpec
+from nnjit_studio.samples.small import port, save_model
 from nnjit_studio.space.wasm.conv2d import CONV2D
-
-OPSET, IR_VERSION = 20, 10
 
 
 def write_onnx(
@@ -43,35 +42,6 @@ def write_onnx(
     constants = [numpy_helper.from_array(x, b.name) for b, x in inputs if b.constant]
     given = [port(b.name, b.shape) for b, _ in inputs if not b.constant]
     save_model(path, nodes, given, [port(output.name, output.shape)], constants)
-
-
-def save_model(
-    path: Path,
-    nodes: Sequence[onnx.NodeProto],
-    inputs: Sequence[onnx.ValueInfoProto],
-    outputs: Sequence[onnx.ValueInfoProto],
-    constants: Sequence[onnx.TensorProto] = (),
-    domain: str = "",
-) -> None:
-    """Write a checked model of the standard operators; those of another ``domain`` are not checked.
-
-    Raises
-    ------
-    onnx.checker.ValidationError
-        When the nodes are not a valid graph.
-    """
-    graph = helper.make_graph(nodes, "model", inputs, outputs, constants)
-    opsets = [helper.make_opsetid("", OPSET)]
-    opsets += [helper.make_opsetid(domain, 1)] if domain else []
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
-    if not domain:
-        onnx.checker.check_model(model)
-    path.write_bytes(model.SerializeToString())
-
-
-def port(name: str, shape: Sequence[int], element: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:
-    """An input or output of a model."""
-    return helper.make_tensor_value_info(name, element, shape)
 
 
 def _conv(spec: WorkloadSpec, operands: Sequence[str]) -> onnx.NodeProto:

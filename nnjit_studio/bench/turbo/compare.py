@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,18 +11,12 @@ from nnjit_studio.bench.conditions import load_average, measured_now, threads_te
 from nnjit_studio.bench.options import Note
 from nnjit_studio.bench.report import Report, Table, spread_text
 from nnjit_studio.bench.statistics import spread
-from nnjit_studio.bench.turbo.cases import DEFAULT, case_of
-from nnjit_studio.bench.turbo.tensorflow import CASES, is_tensorflow, run_operators
 from nnjit_studio.engine.browsers import browsers
+from nnjit_studio.engine.pages.opening import in_browser
 from nnjit_studio.engine.pages.rounds import RoundsPolicy
 from nnjit_studio.foreign_wasm.turbo.gate.gain import gain_of
-from nnjit_studio.foreign_wasm.turbo.models import ModelRun, differences, run_model, runtime_of
-
-ORIGINAL = "original"
-POLICY = RoundsPolicy(rounds=21, min_sample_ms=5.0, warmup_ms=700.0, max_warmup_ms=6000.0)
-
-Runs = Iterator[tuple[str, int, int, ModelRun]]
-"""Name, floating-point operations, threads, what the page told."""
+from nnjit_studio.foreign_wasm.turbo.models import ModelRun, differences
+from nnjit_studio.foreign_wasm.turbo.speed.compare import ORIGINAL, POLICY, case_names, run_cases
 
 
 @dataclass(frozen=True)
@@ -52,9 +46,12 @@ def compare(what: Comparison, folder: Path, note: Note) -> dict[str, Any]:
     before = load_average()
     rows: list[dict[str, Any]] = []
     run = None
-    runs = _operators(what, folder) if is_tensorflow(what.original) else _models(what, folder)
-    for name, flops, threads, run in runs:
-        rows.append(_row(name, flops, threads, run, list(what.builds)))
+    opening = in_browser(browsers.find(what.target), what.no_sandbox)
+    cases = what.cases or case_names(what.original)
+    given = what.original, what.builds, cases, what.threads, opening, folder, what.policy
+    for case in run_cases(*given):
+        run = case.run
+        rows.append(_row(case.name, case.flops, case.threads, run, list(what.builds)))
         note(row_text(rows[-1]))
     return {
         "ok": True,
@@ -62,32 +59,6 @@ def compare(what: Comparison, folder: Path, note: Note) -> dict[str, Any]:
         **measured_now(before, run.versions if run else {}),
         "rows": rows,
     }
-
-
-def _models(what: Comparison, folder: Path) -> Runs:
-    runtime, browser = runtime_of(what.original), browsers.find(what.target)
-    builds = {ORIGINAL: what.original, **what.builds}
-    for name in what.cases or DEFAULT:
-        case = case_of(name, folder)
-        for count in what.threads:
-            run = run_model(
-                runtime,
-                builds,
-                case.model,
-                case.feeds,
-                browser,
-                what.no_sandbox,
-                count,
-                what.policy,
-            )
-            yield case.name, case.flops, count, run
-
-
-def _operators(what: Comparison, folder: Path) -> Runs:
-    builds = {ORIGINAL: what.original, **what.builds}
-    cases = what.cases or list(CASES)
-    where = (what.target, what.no_sandbox, folder)
-    yield from run_operators(what.original, builds, cases, *where, what.policy)
 
 
 def _row(name: str, flops: int, threads: int, run: ModelRun, builds: list[str]) -> dict[str, Any]:

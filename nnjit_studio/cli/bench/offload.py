@@ -9,13 +9,11 @@ from typing import Any
 
 import click
 
-from nnjit_studio.bench.gpu import offload as job
-from nnjit_studio.bench.gpu import offload_report as report
-from nnjit_studio.bench.options import BenchOptions
 from nnjit_studio.cli.bench.options import ADAPTER, BROWSER
 from nnjit_studio.cli.common import JSON, answer, note
 from nnjit_studio.cli.target_options import OPTIONS
 from nnjit_studio.cli.verbs import FILE, argument, group, option, same, verb
+from nnjit_studio.foreign_wasm.offload import job, report
 from nnjit_studio.foreign_wasm.offload.detect import Verdict, verdicts
 from nnjit_studio.wasm_file.module import Module, read
 
@@ -81,12 +79,12 @@ def _measure(found: list[Verdict], result: dict[str, Any], given: Measuring) -> 
         return
     named = {i: replace(case, name=str(i)) for i, case in cases.items()}
     with tempfile.TemporaryDirectory(prefix="nnjit-offload-") as folder:
-        options = BenchOptions(
+        where = job.Where(
             Path(folder), target=given.target, no_sandbox=given.no_sandbox, gpu=given.gpu
         )
-        rows, page = job.run_cases(list(named.values()), given.mode, options, note, {})
+        rows, adapter = job.run_cases(list(named.values()), given.mode, where, note, {})
     for row in rows:
         i = int(row["name"])
         result["loops"][i] = report.priced(result["loops"][i], row)
-    result |= {"adapter": page["adapter"], "mode": rows[0]["mode"]}
+    result |= {"adapter": adapter, "mode": rows[0]["mode"]}
     result["metrics"] = report.metrics(rows)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -14,14 +12,9 @@ from nnjit_studio.cli.target_options import OPTIONS
 from nnjit_studio.cli.tune import tell
 from nnjit_studio.cli.verbs import AT_LEAST_0, FILE, argument, group, option, same, verb
 from nnjit_studio.database import KernelDatabase
-from nnjit_studio.device.host import host_profile
-from nnjit_studio.errors import UserError
-from nnjit_studio.foreign_wasm.live.donors import FUSED_TIER
-from nnjit_studio.foreign_wasm.live.job import open_runtime, write_job
-from nnjit_studio.foreign_wasm.live.page import EXACT_TIER, LivePage, live_page
-from nnjit_studio.foreign_wasm.live.session import LiveSession, Setting
-from nnjit_studio.foreign_wasm.live.trial import race, swaps
-from nnjit_studio.records import DeviceProfile
+from nnjit_studio.foreign_wasm.live.events import Answers
+from nnjit_studio.foreign_wasm.live.trial import Raced, Swaps
+from nnjit_studio.foreign_wasm.live.tune import LiveRequest, tune
 from nnjit_studio.workbench.page import SystemClock
 
 
@@ -57,46 +50,15 @@ def live(
     once, in a copy; kernels are then exchanged while a browser's page serves MODEL with it. Every
     answer is compared with the runtime's own, and the winner is remembered for this engine.
     """
-    if options.target == "embedded":
-        raise UserError("The embedded engine has no page for it.", "Give --target chromium.")
-    opened = open_runtime(runtime)
+    same_names = ("target", "threads", "seconds", "race", "swaps", "no_sandbox")
+    given = {name: getattr(options, name) for name in same_names}
     feeds = load_inputs(options.inputs)
-    with (
-        tempfile.TemporaryDirectory(prefix="nnjit-live-") as name,
-        KernelDatabase.open(database_path(options.database)) as database,
-    ):
-        folder = Path(name)
-        write_job(opened, model, feeds, options.threads, folder)
-        with live_page(options.target, folder, opened.folder, options.no_sandbox) as page:
-            tier = _tier(page, options.fma)
-            device = _device(page, options.target)
-            setting = Setting(page, opened, device, tier, model.name, database, SystemClock())
-            session = LiveSession(setting, options.seconds)
-            for event in session.events():
+    wanted = LiveRequest(runtime, model, fused=options.fma, feeds=feeds, **given)
+    with KernelDatabase.open(database_path(options.database)) as database:
+        for event in tune(wanted, database, SystemClock()):
+            if isinstance(event, Raced | Swaps):
+                answer(as_json, event.to_json(), event.text())
+            else:
                 tell(event, as_json)
-            if options.race:
-                raced = race(page, session, options.race, session.t_s())
-                answer(as_json, raced.to_json(), raced.text())
-            if options.swaps:
-                swapped = swaps(page, session, options.swaps, session.t_s())
-                answer(as_json, swapped.to_json(), swapped.text())
-            checked = page.checked
-            note(f"{checked.runs} answers, {checked.wrong} wrong, largest gap {checked.worst:.1e}")
-
-
-def _tier(page: LivePage, fma: bool) -> str:
-    if fma and not page.opened["fused"]:
-        raise UserError(
-            "This browser has no relaxed multiply-adds.", "Leave out --fma, or use another browser."
-        )
-    return FUSED_TIER if fma else EXACT_TIER
-
-
-def _device(page: LivePage, target: str) -> DeviceProfile:
-    told: dict[str, Any] = {
-        "user_agent": page.opened["user_agent"],
-        "threads": page.opened["threads"],
-        "flags": page.flags,
-        "cross_origin_isolated": True,
-    }
-    return replace(host_profile(target), **told)
+    if isinstance(event, Answers):
+        note(f"{event.runs} answers, {event.wrong} wrong, largest gap {event.worst:.1e}")

@@ -10,6 +10,7 @@ from nnjit_studio.cli.common import INPUTS, JSON, answer, load_inputs, note
 from nnjit_studio.cli.target_options import OPTIONS
 from nnjit_studio.cli.verbs import COUNT, FILE, argument, option, verb
 from nnjit_studio.engine.browsers import browsers
+from nnjit_studio.engine.pages.opening import in_browser
 from nnjit_studio.errors import UserError
 from nnjit_studio.foreign_wasm.turbo.gate.gate import LEAST_GAIN, Settings
 from nnjit_studio.foreign_wasm.turbo.job import Turbo, TurboOptions
@@ -58,7 +59,9 @@ def turbo(
     if check and runtime and feeds:
         browser = "chromium" if target == "node" else target
         builds = {"original": file, **made.modules}
-        run = run_model(runtime, builds, check, feeds, browsers.find(browser), no_sandbox)
+        run = run_model(
+            runtime, builds, check, feeds, in_browser(browsers.find(browser), no_sandbox)
+        )
         checked = {build: differences(run, build, "original") for build in made.modules}
     answer(as_json, document(made, checked), "\n".join([text(made), *_told(checked)]))
     if any(checked.get("plain", {}).values()):

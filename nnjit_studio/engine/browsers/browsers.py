@@ -18,6 +18,7 @@ from nnjit_studio.engine.browsers import webkit
 from nnjit_studio.engine.browsers.flags import NO_EXTRAS, Browser, Extras
 from nnjit_studio.engine.browsers.process import HowToStart, Instance
 from nnjit_studio.errors import TargetError
+from nnjit_studio.support.stopping import ended_by_stop
 
 RESTARTS = 3
 RESTARTS_WITHIN_S = 60.0
@@ -173,7 +174,8 @@ def launch(
     keeper = _Keeper(browser, url, how, on_exit, on_return)
     try:
         keeper.start()
-        yield keeper.running
+        with ended_by_stop(keeper.end):
+            yield keeper.running
     finally:
         keeper.stop()
 

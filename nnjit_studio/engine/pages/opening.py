@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.browsers.flags import NO_EXTRAS, Browser, Extras
 from nnjit_studio.engine.pages.server import PageServer
+
+Opening = Callable[[PageServer, str], AbstractContextManager[object]]
+"""Opens a page of ``resources/bench``; it is closed at the end of the block."""
+
+
+def in_browser(browser: Browser, no_sandbox: bool) -> Opening:
+    """Opens pages, each in a new start of that browser."""
+    return lambda server, page: open_page(server, browser, page, no_sandbox)
 
 
 def open_page(

@@ -24,6 +24,7 @@ from starlette.routing import Route
 from nnjit_studio.engine.hub.hub import listening_socket, make_server
 from nnjit_studio.engine.hub.web import ISOLATION, MIME_TYPES
 from nnjit_studio.errors import PageError
+from nnjit_studio.support.stopping import ended_by_stop
 
 _MIME_TYPES = {**MIME_TYPES, ".mjs": MIME_TYPES[".js"]}
 _HEADERS = {
@@ -111,7 +112,8 @@ class PageServer:
             When the page reports an error, or :meth:`fail` was called.
         """
         try:
-            message = self._messages.get(timeout=timeout_s)
+            with ended_by_stop(lambda: self.fail("It was stopped.")):
+                message = self._messages.get(timeout=timeout_s)
         except queue.Empty:
             return None
         if message["type"] == "error":

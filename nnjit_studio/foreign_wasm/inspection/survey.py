@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,9 +11,9 @@ from pathlib import Path
 
 from nnjit_studio.errors import NnjitError, WasmError
 from nnjit_studio.foreign_wasm.inspection.facts import FunctionFacts, facts
+from nnjit_studio.support.limits import MEMORY_BYTES, limit_this_process
 from nnjit_studio.wasm_file.module import MAX_BYTES, Module, Section, read
 
-MEMORY_BYTES = 4 * 2**30
 TIMEOUT_S = 120.0
 WORKERS = 4
 LOOK_S = 0.1
@@ -64,7 +63,7 @@ def survey_file(
         raise WasmError(f"The file {path} has {nbytes} bytes, more than any engine takes.")
     workers = 1 if nbytes < SMALL_BYTES else max(1, min(WORKERS, os.cpu_count() or 1))
     context = multiprocessing.get_context("spawn")
-    with context.Pool(workers, _limit) as pool:
+    with context.Pool(workers, limit_this_process) as pool:
         jobs = [(path, n, workers) for n in range(workers)]
         reading = pool.starmap_async(_read_part, jobs)
         deadline = time.monotonic() + timeout_s
@@ -87,17 +86,6 @@ class _Part:
     survey: Survey | None
     error: str = ""
     hint: str = ""
-
-
-def _limit() -> None:
-    """Of a worker: it may not take the machine's memory, and yields to what is measured."""
-    if sys.platform == "linux":
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if hasattr(os, "nice"):
-        os.nice(5)
 
 
 def _read_part(path: Path, n: int, of: int) -> _Part:

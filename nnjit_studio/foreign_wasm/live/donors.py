@@ -77,3 +77,9 @@ def donor(workload: Workload, candidate: AnyCandidate, tier: str, shared: bool) 
 def blocks_of(recorded: Mapping[str, Any]) -> list[Block]:
     """The recorder's answer."""
     return [Block(**block) for block in recorded["blocks"]]
+
+
+def tile_of(kernel: Kernel) -> tuple[int, int]:
+    """Rows and columns."""
+    assert isinstance(kernel.candidate, Candidate)
+    return kernel.candidate.y0, kernel.candidate.x0

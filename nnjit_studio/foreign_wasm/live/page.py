@@ -23,11 +23,15 @@ EXACT_TIER = "simd128"
 
 @dataclass(frozen=True)
 class Checked:
-    """Answers of the model that were looked at; ``worst`` as a share of the largest number."""
+    """Answers of the model that were looked at; ``worst`` as a share of the largest number.
+
+    ``ms`` is of the last one.
+    """
 
     runs: int = 0
     wrong: int = 0
     worst: float = 0.0
+    ms: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -148,3 +152,14 @@ def live_page(
     ):
         opened = server.next_message(START_TIMEOUT_S)
         yield LivePage(server, folder, opened, running.flags)
+
+
+def refusal(proof: Proof, tier: str) -> str:
+    """Why a donor may not serve; empty when it may."""
+    if proof.error:
+        return proof.error
+    if tier == EXACT_TIER and proof.identical < proof.cases:
+        return f"{proof.cases - proof.identical} of {proof.cases} cases differ from the original"
+    if proof.worst is None or proof.worst > 1:
+        return "it differs from the original by more than rounding allows"
+    return ""

@@ -9,13 +9,15 @@ from dataclasses import asdict, dataclass, replace
 
 from nnjit_studio.compiler.version import COMPILER_VERSION
 from nnjit_studio.errors import PageError, UserError
-from nnjit_studio.foreign_wasm.live.donors import Block, candidates, donor, workload_of
+from nnjit_studio.foreign_wasm.live.donors import Block, candidates, donor, tile_of, workload_of
+from nnjit_studio.foreign_wasm.live.events import Answers, Rated
 from nnjit_studio.foreign_wasm.live.job import Runtime
 from nnjit_studio.foreign_wasm.live.layout import ORIGINAL
-from nnjit_studio.foreign_wasm.live.page import EXACT_TIER, SETTLE, LivePage, Proof
+from nnjit_studio.foreign_wasm.live.page import EXACT_TIER, SETTLE, LivePage, refusal
 from nnjit_studio.model import Workload
 from nnjit_studio.records import DeviceProfile, Kernel, KernelKey, MeasurePolicy, TuningRecord
-from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.estimate import Ratio
+from nnjit_studio.records.gain import UNCHANGED, ModelGain
 from nnjit_studio.records.outcomes import COMPARED
 from nnjit_studio.space.lite_space import SpaceEntry, naive_size
 from nnjit_studio.tuner.evaluator import duel
@@ -23,11 +25,13 @@ from nnjit_studio.tuner.events import (
     Event,
     Finished,
     Measured,
+    ModelCompared,
     ModelTimed,
     RoundDone,
     SessionStarted,
     SpaceBuilt,
     Swapped,
+    Trying,
     WorkloadSummary,
 )
 from nnjit_studio.tuner.protocols import Clock, Records
@@ -57,6 +61,8 @@ LEAST_DONORS = 4
 VARIED = 2
 """Tiles, the best rated, that are tried with every unroll."""
 FINAL_RUNS = 5
+FINAL_PAIRS, FINAL_MS = 12, 6000.0
+"""Of the winner with the originals: enough for an interval, fewer where inferences are long."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,8 @@ class LiveSession:
         self._rated: dict[Kernel, float] = {}
         self._before_ms = self._best_ms = 0.0
         self._best_s = 0.0
+        self._flops = 0
+        self._gain = ModelGain()
 
     def events(self) -> Iterator[Event]:
         """Tune until the finalists have met or the time is over.
@@ -116,11 +124,15 @@ class LiveSession:
             )
         workload = workload_of(blocks, self._set.runtime.originals)
         yield SessionStarted(self.t_s(), self._set.model, (workload.key,), target)
+        self._flops = workload.flops
         yield self._timed(WARM_UP_RUNS)
         self._before_ms = self._best_ms
+        yield self.answers(self._best_ms)
         yield from self._tune(workload, blocks)
         self._check()
-        yield self._timed(FINAL_RUNS)
+        yield from self._compared()
+        self._check()
+        yield self.answers()
         yield self._summary(workload, blocks, target)
 
     def _tune(self, workload: Workload, blocks: Sequence[Block]) -> Iterator[Event]:
@@ -138,12 +150,15 @@ class LiveSession:
         yield from self._adopted(workload, made, stored_winner(known))
         yield from self._prove(workload, [k for k, e in made.items() if not e.varies], TILES_UNTIL)
         self._rank(blocks)
+        yield self._rates()
         varied = [k for k, e in made.items() if e.varies]
         offered = {tile_of(k) for k in varied}
         tiles = [tile for k in self.donors if (tile := tile_of(k)) in offered][:VARIED]
         varied = [k for k in varied if tile_of(k) in tiles]
         yield from self._prove(workload, varied, UNROLLS_UNTIL)
-        yield from self._finals(workload, self._rank(blocks))
+        finalists = self._rank(blocks)
+        yield self._rates()
+        yield from self._finals(workload, finalists)
 
     def _made(self, workload: Workload, entry: SpaceEntry) -> Kernel:
         return donor(workload, entry.candidate, self._set.tier, self._set.runtime.shared)
@@ -157,11 +172,13 @@ class LiveSession:
                 return
             if kernel in self.donors:
                 continue
+            yield Trying(self.t_s(), workload.key, kernel.settings, "check")
             proof = self._set.page.add(kernel)
             if wrong := refusal(proof, self._set.tier):
                 yield self._recorded(workload, kernel, Verdict("wrong", wrong), (), ())
             else:
                 self.donors.append(kernel)
+            yield self.answers(self._set.page.checked.ms)
 
     def _rank(self, blocks: Sequence[Block]) -> list[Kernel]:
         """Sort the donors by their rates; those whose rate lets them win."""
@@ -188,7 +205,9 @@ class LiveSession:
                 return
             if kernel is self.winner and not first:
                 continue
+            yield Trying(self.t_s(), workload.key, kernel.settings, "duel")
             ms = yield from self._duel(workload, kernel, self.plain if first else self.winner)
+            yield self.answers()
             yield RoundDone(
                 self.t_s(),
                 workload.key,
@@ -304,6 +323,23 @@ class LiveSession:
         self._best_ms = statistics.median(runs_ms)
         return ModelTimed(self.t_s(), self._best_ms, tuple(runs_ms))
 
+    def _compared(self) -> Iterator[Event]:
+        """The winner and the originals in turns: what the session is worth."""
+        if self.winner is self.plain:
+            self._gain = ModelGain(UNCHANGED)
+            yield self._timed(FINAL_RUNS)
+            return
+        fitting = int(FINAL_MS / max(self._before_ms + self._best_ms, 1.0))
+        pairs = max(2, min(FINAL_PAIRS, fitting))
+        before, after = self._set.page.race([self.plain, self.winner], pairs, MIN_SAMPLE_MS)
+        self._before_ms, self._best_ms = statistics.median(before), statistics.median(after)
+        self._gain = ModelGain.of(Ratio.of(before, after))
+        yield ModelCompared(self.t_s(), tuple(before), tuple(after), self._gain)
+
+    def _rates(self) -> Rated:
+        rates = {k.settings: gflops_of(self._flops, ms) for k, ms in self._rated.items()}
+        return Rated(self.t_s(), rates)
+
     def _check(self) -> None:
         checked = self._set.page.checked
         if checked.wrong:
@@ -337,7 +373,14 @@ class LiveSession:
             workloads=(row,),
             target=dict(target),
             seconds_to_within_3_percent=self._best_s,
+            gain=self._gain,
         )
+
+    def answers(self, ms: float = 0.0) -> Answers:
+        """What is known of all answers; ``ms`` is of an inference with what serves."""
+        checked = self._set.page.checked
+        told = checked.runs, checked.wrong, checked.worst
+        return Answers(self.t_s(), *told, gflops_of(self._flops, ms))
 
     def t_s(self) -> float:
         """Seconds since the session began."""
@@ -350,20 +393,3 @@ class LiveSession:
 
     def _over(self, share: float = 1.0) -> bool:
         return self.t_s() >= share * self._seconds
-
-
-def tile_of(kernel: Kernel) -> tuple[int, int]:
-    """Rows and columns."""
-    assert isinstance(kernel.candidate, Candidate)
-    return kernel.candidate.y0, kernel.candidate.x0
-
-
-def refusal(proof: Proof, tier: str) -> str:
-    """Why a donor may not serve; empty when it may."""
-    if proof.error:
-        return proof.error
-    if tier == EXACT_TIER and proof.identical < proof.cases:
-        return f"{proof.cases - proof.identical} of {proof.cases} cases differ from the original"
-    if proof.worst is None or proof.worst > 1:
-        return "it differs from the original by more than rounding allows"
-    return ""

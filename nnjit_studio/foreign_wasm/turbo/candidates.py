@@ -10,6 +10,7 @@ from nnjit_studio.errors import WasmError
 from nnjit_studio.foreign_wasm.turbo.loops.find import Function, Loop, decoded, vector_loops
 from nnjit_studio.foreign_wasm.turbo.loops.operators import F32X4_MADD, F64X2_NMADD
 from nnjit_studio.foreign_wasm.turbo.loops.variants import Variant, variants
+from nnjit_studio.support.stopping import check
 from nnjit_studio.wasm_file.module import Module
 
 _PLAIN_LOOP = b"\x03\x40"
@@ -49,6 +50,7 @@ def find(module: Module, registers: int, fma: bool) -> Found:
     """Look through all functions; one that cannot be decoded is left alone."""
     found = Found()
     for index in module.defined:
+        check()
         data = module.body(index)
         if _PLAIN_LOOP not in data or not _VECTOR_ARITHMETIC.search(data):
             continue

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnjit_studio.engine.browsers.flags import Browser
-from nnjit_studio.engine.pages.opening import open_page
+from nnjit_studio.engine.pages.opening import Opening
 from nnjit_studio.engine.pages.rounds import RoundsPolicy
 from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.errors import UserError
@@ -78,8 +77,7 @@ def run_model(
     builds: Mapping[str, Path],
     model: Path,
     feeds: Mapping[str, NDArray[Any]],
-    browser: Browser,
-    no_sandbox: bool,
+    opening: Opening,
     threads: int = 1,
     policy: RoundsPolicy | None = None,
 ) -> ModelRun:
@@ -108,7 +106,7 @@ def run_model(
         (folder / "job.json").write_text(json.dumps(job))
         with (
             PageServer({"files": folder, "dist": runtime.dist}) as server,
-            open_page(server, browser, "turbo/models.html", no_sandbox),
+            opening(server, "turbo/models.html"),
         ):
             told = server.next_message(PAGE_TIMEOUT_S)
     if set(told["threads"]) != {threads}:

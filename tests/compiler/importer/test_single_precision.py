@@ -17,13 +17,13 @@ from onnxruntime.transformers.float16 import convert_float_to_float16
 from run_plan import run_by_kernels
 from test_quantised import four_bit_model
 
-from nnjit_studio.bench.peers.imports import seeded_feeds
 from nnjit_studio.compiler.importer import BuiltModel, import_model
 from nnjit_studio.compiler.importer.generation import import_generation
 from nnjit_studio.compiler.importer.onnx.single_precision import single_precision
 from nnjit_studio.compiler.oracle.native_decode import NativeDecoder
 from nnjit_studio.errors import UnsupportedOpError
 from nnjit_studio.model import GenerationRequest
+from nnjit_studio.model.feeds import session_feeds
 from nnjit_studio.samples.zoo import write_model
 
 HALF, FLOAT = TensorProto.FLOAT16, TensorProto.FLOAT
@@ -94,7 +94,7 @@ def test_a_half_model_is_its_float32_model(
     half = convert_float_to_float16(onnx.load(path), **FORMS[form])
     onnx.save(half, tmp_path / "half.onnx")
     session = onnxruntime.InferenceSession(half.SerializeToString())
-    feeds = seeded_feeds(session, {})
+    feeds = session_feeds(session, {})
     floats = {n: a.astype(np.float32) for n, a in feeds.items()}
 
     built = import_model(tmp_path / "half.onnx", tmp_path / "w.bin")

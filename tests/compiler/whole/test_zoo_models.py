@@ -9,8 +9,8 @@ import onnxruntime
 import pytest
 from run_plan import run_by_kernels
 
-from nnjit_studio.bench.peers.imports import seeded_feeds
 from nnjit_studio.compiler.importer import import_model
+from nnjit_studio.model.feeds import session_feeds
 from nnjit_studio.samples.zoo import MODELS, write_model
 
 FAMILIES = [name for name in MODELS if name not in ("gpt2", "distilbert")]
@@ -23,7 +23,7 @@ def test_a_model_of_the_zoo_equals_onnxruntime(name: str, tmp_path: Path) -> Non
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(path, options)
-    feeds = seeded_feeds(session, {})
+    feeds = session_feeds(session, {})
     feeds = {n: a % 31 if a.dtype == np.int64 else a for n, a in feeds.items()}
     if "attention_mask" in feeds:
         feeds["attention_mask"][:, -2:] = 0 if name != "gpt2-decode" else 1

@@ -17,6 +17,7 @@ from nnjit_studio.foreign_wasm.inspection.cost.engines import Job, Row
 from nnjit_studio.foreign_wasm.inspection.cost.memory import watched
 from nnjit_studio.foreign_wasm.inspection.cost.v8_lines import TIERS as V8_TIERS
 from nnjit_studio.support.programs import find_program
+from nnjit_studio.support.stopping import ended_by_stop
 
 _MARK = "@row "
 _VERSION_TIMEOUT_S = 10.0
@@ -98,11 +99,16 @@ def _started(command: list[str]) -> Generator[subprocess.Popen[str]]:
         )
     except OSError as error:
         raise TargetError(f"{command[0]} does not start: {error}.") from error
-    try:
-        yield process
-    finally:
+
+    def kill() -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
+
+    try:
+        with ended_by_stop(kill):
+            yield process
+    finally:
+        kill()
         process.wait()
         for pipe in (process.stdin, process.stdout):
             assert pipe is not None

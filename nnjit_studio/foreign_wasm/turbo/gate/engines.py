@@ -16,6 +16,7 @@ from nnjit_studio.engine.pages.opening import open_page
 from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.errors import PageError, TargetError
 from nnjit_studio.support.programs import find_program
+from nnjit_studio.support.stopping import ended_by_stop
 
 ROW_TIMEOUT_S = 120.0
 """For one loop or function."""
@@ -76,18 +77,22 @@ class Node:
         command = [self.program, "--input-type=module", "-e", _IN_NODE]
         count = sum(len(f["loops"]) for f in job["functions"])
         count += len(job["pairs"]) + len(job["modules"])
-        try:
-            said = subprocess.run(
-                [*command, script.as_uri(), str(folder)],
-                capture_output=True,
-                text=True,
-                timeout=ROW_TIMEOUT_S * (1 + count),
-            )
-        except subprocess.TimeoutExpired:
-            raise PageError("node did not end.", "Try Chromium.") from None
-        if said.returncode:
-            raise PageError(f"node failed: {said.stderr.strip()[-300:]}", "Try Chromium.")
-        for line in said.stdout.splitlines():
+        with subprocess.Popen(
+            [*command, script.as_uri(), str(folder)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            try:
+                with ended_by_stop(process.kill):
+                    said, complaints = process.communicate(timeout=ROW_TIMEOUT_S * (1 + count))
+            except subprocess.TimeoutExpired:
+                raise PageError("node did not end.", "Try Chromium.") from None
+            finally:
+                process.kill()
+        if process.returncode:
+            raise PageError(f"node failed: {complaints.strip()[-300:]}", "Try Chromium.")
+        for line in said.splitlines():
             message = json.loads(line)
             if message["type"] == "row":
                 yield message

@@ -15,6 +15,7 @@ from nnjit_studio.foreign_wasm.turbo.gate.loop_module import MOST_SLOTS, loop_mo
 from nnjit_studio.foreign_wasm.turbo.loops.find import Loop
 from nnjit_studio.foreign_wasm.turbo.loops.operators import F64X2_MADD, F64X2_NMADD
 from nnjit_studio.foreign_wasm.turbo.loops.variants import FMA, Variant
+from nnjit_studio.support.stopping import check
 from nnjit_studio.wasm_file.module import Module
 
 LEAST_GAIN = 1.05
@@ -100,6 +101,7 @@ def measure(
     by_file = {f"f{c.function.index}.wasm": c for c in candidates}
     memory = module.memories[0]
     for name, candidate in by_file.items():
+        check()
         (folder / name).write_bytes(loop_module(candidate.function, memory, candidate.loops))
     job = {
         "settings": asdict(settings),

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from nnjit_studio.bench.gpu.page import gpu_page
-from nnjit_studio.bench.options import BenchOptions, Note
+from nnjit_studio.engine.browsers import browsers
+from nnjit_studio.engine.pages.gpu import GpuPage
+from nnjit_studio.engine.pages.opening import open_page
+from nnjit_studio.engine.pages.server import PageServer
+from nnjit_studio.foreign_wasm.offload.cases import Case
 from nnjit_studio.foreign_wasm.offload.detect import Found, Verdict, verdicts
 from nnjit_studio.foreign_wasm.offload.extract import ENTRY, extract
 from nnjit_studio.foreign_wasm.offload.lift.refusal import Refused
@@ -16,36 +20,19 @@ from nnjit_studio.foreign_wasm.offload.plan import kernel_of, plan
 from nnjit_studio.foreign_wasm.offload.rewrite import rewrite
 from nnjit_studio.wasm_file.module import Module, read
 
-CALLS = 8
+Note = Callable[[str], None]
 MODES = ("jspi", "blocking")
 """How the module's thread waits for the GPU."""
 
 
 @dataclass(frozen=True)
-class Case:
-    """A function that is called as it is and rewritten, on the same random memory.
+class Where:
+    """A browser, its adapter (one of ``GPU_MODES``), and the folder that its page reads."""
 
-    Attributes
-    ----------
-    regions
-        Offset in bytes and floats of what is random before a call, and compared after it.
-    always
-        Run on the GPU whatever it costs.
-    lose
-        The call before which the device is lost; -1 for none.
-    slow
-        Calls of the original, 0 for all.
-    """
-
-    name: str
-    module: bytes
-    entry: str
-    args: tuple[float, ...]
-    regions: tuple[tuple[int, int], ...]
-    calls: int = CALLS
-    always: bool = False
-    lose: int = -1
-    slow: int = 0
+    folder: Path
+    target: str = "chromium"
+    no_sandbox: bool = False
+    gpu: str = ""
 
 
 def nests_of(
@@ -82,12 +69,12 @@ def case_of(verdict: Verdict, always: bool = False) -> Case | None:
 def run_cases(
     cases: Sequence[Case],
     mode: str,
-    options: BenchOptions,
+    where: Where,
     note: Note,
     kernels: dict[str, bytes],
     swapped: Mapping[str, tuple[bytes, str]] | None = None,
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """What the page reports of each case, and of itself.
+    """What the page reports of each case, and of its adapter.
 
     Parameters
     ----------
@@ -98,16 +85,24 @@ def run_cases(
     ------
     UserError, TargetError, PageError
     """
-    jobs = [_written(i, case, options, kernels, swapped or {}) for i, case in enumerate(cases)]
-    with gpu_page("offload", options, note) as page:
-        rows = list(page.rows({"mode": mode, "cases": jobs}))
-        return rows, page.document()
+    jobs = [_written(i, case, where, kernels, swapped or {}) for i, case in enumerate(cases)]
+    browser, rows = browsers.find(where.target), []
+    with (
+        PageServer({"files": where.folder}) as server,
+        open_page(server, browser, "gpu/offload.html", where.no_sandbox, gpu=where.gpu),
+    ):
+        page = GpuPage(server, where.folder)
+        note(f"adapter: {page.profile.name}")
+        for row in page.rows({"mode": mode, "cases": jobs}):
+            rows.append(row)
+            note(f"measured {len(rows)} of {len(jobs)}")
+        return rows, page.told
 
 
 def _written(
     number: int,
     case: Case,
-    options: BenchOptions,
+    where: Where,
     kernels: dict[str, bytes],
     swapped: Mapping[str, tuple[bytes, str]],
 ) -> dict[str, Any]:
@@ -117,9 +112,9 @@ def _written(
         module = read(case.module)
         known = offloaded(module, nests_of(module, kernels))
     names = {"wasm": f"{number}.wasm", "swapped": f"{number}.swapped.wasm"}
-    (options.folder / names["wasm"]).write_bytes(case.module)
-    (options.folder / names["swapped"]).write_bytes(known[0])
-    (options.folder / f"{number}.json").write_text(known[1])
+    (where.folder / names["wasm"]).write_bytes(case.module)
+    (where.folder / names["swapped"]).write_bytes(known[0])
+    (where.folder / f"{number}.json").write_text(known[1])
     told = asdict(replace(case, module=b""))
     del told["module"]
     return {**told, **names, "plan": f"{number}.json", "fill": told.pop("regions")}

@@ -36,12 +36,16 @@ def priced(loop: dict[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
     (status,) = row["status"] or [{}]
     price = dict(status.get("price") or {}, loop=status.get("loopMs"), gpu=status.get("gpuMs"))
     stays = status.get("state") == "off"
-    text = (
-        status.get("text")
-        or f"the GPU takes {price['gpu']:.3f} ms, the loop {price['loop']:.3f} ms"
-    )
+    text = status.get("text") or _measured(price, row)
     verdict = {"verdict": "stays", "reason": status["reason"]} if stays else {}
     return {**loop, **verdict, "price": price, "wrong": row["wrong"], "text": text}
+
+
+def _measured(price: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    if price["gpu"] is None:
+        why = ", ".join(name for name, n in row["counters"]["fallback"].items() if n)
+        return f"it never ran on the GPU: {why}"
+    return f"the GPU takes {price['gpu']:.3f} ms, the loop {price['loop']:.3f} ms"
 
 
 def document(file: str, verdicts: Sequence[Verdict]) -> dict[str, Any]:

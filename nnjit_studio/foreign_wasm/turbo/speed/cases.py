@@ -13,9 +13,9 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from nnjit_studio.bench.peers.imports import seeded_feeds
-from nnjit_studio.bench.peers.onnx_models import port, save_model
 from nnjit_studio.errors import UserError
+from nnjit_studio.model.feeds import session_feeds
+from nnjit_studio.samples.small import port, save_model
 from nnjit_studio.samples.zoo import MODELS, write_model
 
 
@@ -130,5 +130,5 @@ def _model(name: str, path: Path) -> Case:
     import onnxruntime
 
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    feeds: dict[str, NDArray[Any]] = seeded_feeds(session, {})
+    feeds: dict[str, NDArray[Any]] = session_feeds(session, {})
     return Case(name, path, feeds)

@@ -1,4 +1,4 @@
-"""``nnjit bench turbo`` on a module of TensorFlow.js: operators with every build, in one page."""
+"""Operators of TensorFlow.js with every build of its module, in one page."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nnjit_studio.engine.browsers import browsers
-from nnjit_studio.engine.pages.opening import open_page
+from nnjit_studio.engine.pages.opening import Opening
 from nnjit_studio.engine.pages.rounds import RoundsPolicy
 from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.errors import UserError
@@ -40,8 +39,7 @@ def run_operators(
     original: Path,
     builds: Mapping[str, Path],
     cases: Sequence[str],
-    target: str,
-    no_sandbox: bool,
+    opening: Opening,
     folder: Path,
     policy: RoundsPolicy | None,
 ) -> Iterator[tuple[str, int, int, ModelRun]]:
@@ -76,7 +74,7 @@ def run_operators(
     (folder / "job.json").write_text(json.dumps(job))
     with (
         PageServer({"files": folder, "node_modules": packages}) as server,
-        open_page(server, browsers.find(target), "turbo/tensorflow.html", no_sandbox),
+        opening(server, "turbo/tensorflow.html"),
     ):
         rows = list(server.rows(_ROW_TIMEOUT_S))
     about = server.done

@@ -1,0 +1,96 @@
+"""A long job of the dock: in a thread, and it can be stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QPushButton
+
+from nnjit_studio.support.stopping import Stop, Stopped, stoppable
+from nnjit_studio.ui.dock.host import Host
+from nnjit_studio.ui.state.jobs import JobProblem
+from nnjit_studio.ui.widgets.panel import push_button
+from nnjit_studio.ui.widgets.worker import Worker
+
+Work = Callable[[Callable[[Any], None]], Any]
+
+
+class LongJob(QObject):
+    """One job at a time, as :class:`~nnjit_studio.ui.dock.host.Background` of the window.
+
+    Stopping ends the browser or process that it waits for. A job that is stopped leaves nothing
+    behind but what it has told until then.
+    """
+
+    changed = Signal()
+    """A job began, is being stopped, or has ended."""
+    told = Signal(list)
+    """What it told on its way, in order."""
+    returned = Signal(object)
+    """Its result; None of a job that gives an iterator, whose items were told."""
+    stopped = Signal()
+    failed = Signal(object)
+    """``JobProblem``"""
+
+    def __init__(self, host: Host, parent: QObject) -> None:
+        super().__init__(parent)
+        self._stop = Stop()
+        self._worker = Worker(self)
+        self._worker.yielded.connect(self.told)
+        self._worker.returned.connect(self._returned)
+        self._worker.failed.connect(self._failed)
+        host.background.append(self)
+
+    @property
+    def job(self) -> str:
+        """Its name; empty while nothing is done."""
+        return self._worker.job
+
+    def start(self, name: str, work: Work) -> bool:
+        """Begin; False while another job runs."""
+        stop = Stop()
+
+        def run(emit: Callable[[Any], None]) -> Any:
+            with stoppable(stop):
+                result = work(emit)
+                if not isinstance(result, Iterator):
+                    return result
+                for item in result:
+                    emit(item)
+                return None
+
+        if not self._worker.start(name, run):
+            return False
+        self._stop = stop
+        self.changed.emit()
+        return True
+
+    def cancel(self) -> None:
+        self._stop.set()
+        self.changed.emit()
+
+    def stop_button(self, what: str) -> QPushButton:
+        """A button that stops it, to be pressed while it runs."""
+        button = push_button("Stop", f"Stop {what}", "Ends the browser or engine, too", self.cancel)
+
+        def follow() -> None:
+            stopping = bool(self.job) and self._stop.is_set
+            button.setText("Stopping…" if stopping else "Stop")
+            button.setEnabled(bool(self.job) and not stopping)
+
+        self.changed.connect(follow)
+        follow()
+        return button
+
+    def _returned(self, _: str, result: object) -> None:
+        self.changed.emit()
+        self.returned.emit(result)
+
+    def _failed(self, job: str, error: BaseException) -> None:
+        self.changed.emit()
+        if isinstance(error, Stopped):
+            self.stopped.emit()
+        else:
+            self.failed.emit(JobProblem.of(job, error))
