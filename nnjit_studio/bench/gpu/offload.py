@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from nnjit_studio.bench.gpu.page import gpu_page
 from nnjit_studio.bench.options import BenchOptions, Note
-from nnjit_studio.foreign_wasm.offload.detect import Found, Verdict, verdicts
+from nnjit_studio.foreign_wasm.offload.detect import Verdict, verdicts
 from nnjit_studio.foreign_wasm.offload.extract import ENTRY, extract
 from nnjit_studio.foreign_wasm.offload.lift.refusal import Refused
-from nnjit_studio.foreign_wasm.offload.plan import kernel_of, plan
+from nnjit_studio.foreign_wasm.offload.plan import Planned, in_f16, kernel_of, plan
 from nnjit_studio.foreign_wasm.offload.rewrite import rewrite
 from nnjit_studio.wasm_file.module import Module, read
 
 CALLS = 8
 MODES = ("jspi", "blocking")
 """How the module's thread waits for the GPU."""
+LAB = " f16"
+"""Ends the names of the lab's cases."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """``kind`` is a row of the page's table; ``begins`` the first wrong run, from 0."""
+
+    kind: str
+    begins: int
 
 
 @dataclass(frozen=True)
@@ -35,6 +45,10 @@ class Case:
         The call before which the device is lost; -1 for none.
     slow
         Calls of the original, 0 for all.
+    varied
+        Memory of another kind at each call: whole numbers, large ones, what is not finite.
+    fault
+        What the device does wrong and from which run on (resources/bench/offload/faults.js).
     """
 
     name: str
@@ -46,11 +60,13 @@ class Case:
     always: bool = False
     lose: int = -1
     slow: int = 0
+    varied: bool = False
+    fault: Fault | None = None
 
 
 def nests_of(
     module: Module, kernels: dict[str, bytes], functions: set[int] | None = None
-) -> list[tuple[Verdict, Found, bytes]]:
+) -> list[Planned]:
     """The nests of a module that have kernels."""
     nests = []
     for verdict in verdicts(module):
@@ -60,14 +76,14 @@ def nests_of(
             kernel = kernel_of(verdict.found.lowered, kernels)
         except Refused:
             continue
-        nests.append((verdict, verdict.found, kernel))
+        nests.append(Planned(verdict, verdict.found, kernel))
     return nests
 
 
-def offloaded(module: Module, nests: Sequence[tuple[Verdict, Found, bytes]]) -> tuple[bytes, str]:
+def offloaded(module: Module, nests: Sequence[Planned]) -> tuple[bytes, str]:
     """The rewritten module and its plan as JSON."""
-    data = rewrite(module, [(verdict.function, found) for verdict, found, _ in nests])
-    return data, json.dumps(plan(list(nests)))
+    data = rewrite(module, [(nest.verdict.function, nest.found) for nest in nests])
+    return data, json.dumps(plan(nests))
 
 
 def case_of(verdict: Verdict, always: bool = False) -> Case | None:
@@ -77,6 +93,13 @@ def case_of(verdict: Verdict, always: bool = False) -> Case | None:
         return None
     name = f"{verdict.name or verdict.function} loop {verdict.loop}"
     return Case(name, made.data, ENTRY, (), made.regions, always=always)
+
+
+def lab_case(case: Case) -> tuple[Case, tuple[bytes, str]] | None:
+    """A case of one nest with the lab's kernel, its module and plan; None where it has none."""
+    module = read(case.module)
+    made = [lab for nest in nests_of(module, {}) if (lab := in_f16(nest)) is not None]
+    return (replace(case, name=case.name + LAB), offloaded(module, made)) if made else None
 
 
 def run_cases(
@@ -123,7 +146,3 @@ def _written(
     told = asdict(replace(case, module=b""))
     del told["module"]
     return {**told, **names, "plan": f"{number}.json", "fill": told.pop("regions")}
-
-
-def flagged(found: Sequence[Verdict]) -> Iterator[Verdict]:
-    return (verdict for verdict in found if verdict.found is not None)
