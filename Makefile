@@ -304,7 +304,7 @@ turbo-campaign: .venv/ready
 # wrong on purpose against the guard in Chromium, a quarter of an hour on an idle machine.
 offload-mutants: .venv/ready
 	$(BIN)/python benchmarks/offload/mutants.py 3
-	$(BIN)/python benchmarks/offload/guard.py $(SANDBOX) | tee -a benchmarks/offload/guard.jsonl
+	set -o pipefail; $(BIN)/python benchmarks/offload/guard.py $(SANDBOX) | tee -a benchmarks/offload/guard.jsonl
 
 # Turbo modules of public packages, made and measured in a browser; half an hour on an idle machine.
 BROWSER ?= chromium
