@@ -300,7 +300,7 @@ endurance: .venv/ready $(MODEL)
 turbo-campaign: .venv/ready
 	PYTHONPATH=tests/turbo $(BIN)/python tests/turbo/campaign.py | tee -a benchmarks/turbo/campaign.jsonl
 
-# 630 changed loops against Wasmtime, some minutes; then 736 kernels, plans, loops and devices that are
+# 630 changed loops against Wasmtime, some minutes; then some 650 kernels, plans, loops and devices that are
 # wrong on purpose against the guard in Chromium, a quarter of an hour on an idle machine.
 offload-mutants: .venv/ready
 	$(BIN)/python benchmarks/offload/mutants.py 3

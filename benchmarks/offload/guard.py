@@ -1,6 +1,6 @@
 """The guard of offloaded loops against mutants, in a browser: one JSON line of what became of them.
 
-    python guard.py [--no-sandbox] [--kernels 10] [--loops 2] [--without-images]
+    python guard.py [--no-sandbox] [--kernels 10] [--loops 1] [--without-images]
 
 Fails where memory was ever other than the original loop leaves it, devices that go wrong long after
 the check aside: how many calls those cost is told.
@@ -52,6 +52,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "kinds": dict(sorted(Counter(f"{r['of']}: {r['kind']}" for r in rows).items())),
         "reasons": dict(Counter(r["reason"] for r in rows if r["caught"])),
         "late": {
+            "devices": sum(r["of"] == LATE_DEVICE for r in rows),
             "wrong_calls": calls,
             "median": median(calls) if calls else 0,
             "never_caught": sum(not r["caught"] for r in late),
@@ -67,7 +68,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kernels", type=int, default=10, help="wrong kernels of each loop")
-    parser.add_argument("--loops", type=int, default=2, help="changed loops of each loop")
+    parser.add_argument("--loops", type=int, default=1, help="changed loops of each loop")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--without-images", action="store_true")
     parser.add_argument("--no-sandbox", action="store_true")

@@ -8,8 +8,8 @@ import { collect, gather, scatter } from "./memory.js";
 /** @import { Alone, Nest } from "./plan.js" */
 /** `expected`: what the loop makes of the inputs, for each output. @typedef {{inputs: Uint8Array[], expected: Float32Array[]}} Image */
 
-const SPECIAL = [NaN, Infinity, -Infinity];
-/** One region in so many floats gets one of each. */
+const SPECIAL = [NaN, Infinity, -Infinity, NaN, Infinity, -Infinity];
+/** Inputs of fewer floats have only finite ones: too many others would hide what the kernel does. */
 const SPARSE = 32;
 
 /**
@@ -35,6 +35,7 @@ function made(nest, { wasm, regions, places }, count, random) {
   const images = [];
   for (let number = 0; number < count; number++) {
     for (const [offset, floats] of regions) fill(new Float32Array(buffer, offset, floats), number, random);
+    if (number % 2) nest.inputs.forEach((nbytes, i) => spoil(new Float32Array(buffer, places.inputs[i], nbytes / 4), random));
     const inputs = gather(nest, places, buffer).map((input) => input.slice());
     const before = buffer.slice(0);
     /** @type {() => void} */ (exports.run)();
@@ -47,8 +48,13 @@ function made(nest, { wasm, regions, places }, count, random) {
   return { images, wrong: "" };
 }
 
+/** Puts what is not finite into an input. @param {Float32Array} to @param {() => number} random */
+function spoil(to, random) {
+  if (to.length >= SPARSE) for (const x of SPECIAL) to[Math.floor(random() * to.length)] = x;
+}
+
 /**
- * Even images are of one magnitude, with ties and zeros; odd ones of many, with what is not finite.
+ * Even images are of one magnitude, with ties and zeros; odd ones of many.
  * @param {Float32Array} to @param {number} image @param {() => number} random
  */
 function fill(to, image, random) {
@@ -57,7 +63,6 @@ function fill(to, image, random) {
     if (image % 2) to[i] = x * 2 ** Math.floor(16 * random() - 8);
     else to[i] = random() < 0.25 ? Math.round(2 * x) : x;
   }
-  if (image % 2 && to.length >= SPARSE) for (const x of SPECIAL) to[Math.floor(random() * to.length)] = x;
 }
 
 /** The first place at which two memories differ, or -1. @param {Int32Array} a @param {Int32Array} b */

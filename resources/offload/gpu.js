@@ -43,7 +43,8 @@ export class OffloadGpu {
 
   /**
    * Runs a nest on copies of its inputs: on a trial once before, so that the price is of a warm
-   * kernel, and on the images that it has to pass.
+   * kernel, and on the images that it has to pass. A later check runs it once: a result left over
+   * from a run before would agree.
    * @param {Pick<Job, "nest" | "inputs" | "trial" | "images">} job
    * @returns {Promise<Done>} rejects with a GpuError
    */

@@ -14,7 +14,7 @@ import { collect, conflict, gather, placesOf, scatter } from "./memory.js";
 /** @import { Image } from "./alone.js" */
 /** @import { Places } from "./memory.js" */
 /** Milliseconds of one run. @typedef {{upload: number, dispatch: number, readback: number, total: number}} Price */
-/** What the GPU is to run; `trial` also asks for a price. @typedef {{number: number, nest: Nest, places: Places, inputs: Uint8Array[], trial: boolean, images: Image[]}} Job */
+/** What the GPU is to run; `check`: beside the loop, `trial`: before it is used. @typedef {{number: number, nest: Nest, places: Places, inputs: Uint8Array[], check: boolean, trial: boolean, images: Image[]}} Job */
 /** Outputs of the call, and of each image. @typedef {{outputs: Uint8Array[], tried: Uint8Array[][], price: Price}} Done */
 /** The device: its key, and its cost of moving bytes. @typedef {{key: string, floor: (up: number, down: number) => number}} Device */
 /** @typedef {"new" | "check" | "on" | "off"} State */
@@ -97,25 +97,26 @@ export class Guard {
       this.counters.fell("first-call");
       return { mode: CHECK, job: null };
     }
-    const trial = status.state !== "on" || this.random() * CHECK_EVERY < 1;
+    const trial = status.state !== "on";
+    const check = trial || this.random() * CHECK_EVERY < 1;
     const { images, wrong: other } = this.#passed.has(this.#key(nest)) ? NOTHING : imagesOf(nest, IMAGES, this.random);
     if (other) {
       this.#off(nest, "plan", other);
       return stays("plan");
     }
-    return { mode: RUN, job: { number, nest, places, inputs: gather(nest, places, memory), trial, images } };
+    return { mode: RUN, job: { number, nest, places, inputs: gather(nest, places, memory), check, trial, images } };
   }
 
   /** The GPU has run a job: its answer for the nest. @param {Job} job @param {Done} done */
   ran(job, { outputs, tried, price }) {
-    const { nest, places, number, trial } = job;
+    const { nest, places, number, check } = job;
     const status = this.status[number];
     const wrong = job.images.flatMap(({ expected }, i) => nest.outputs.map((_, j) => difference(floats(tried[i][j]), expected[j], nest))).find(Boolean);
     if (wrong) return this.#diverged(nest, `on made-up memory ${wrong}`);
     this.#passed.add(this.#key(nest));
     status.gpuMs = Math.min(status.gpuMs, price.total);
     status.price = price;
-    if (trial) {
+    if (check) {
       this.#open.push({ job, outputs, start: this.now(), number });
       return CHECK;
     }

@@ -30,8 +30,10 @@ FAULTS = (
     "last quarter not read", "one element off", "one element NaN", "a bit of an exponent",
     "device lost in the run",
 )  # fmt: skip
-EARLY, LATE = (0, 1, 2, 3), 40
-"""Runs from which a device is wrong: until the check, which is the fourth, and long after it."""
+EARLY, LATE = (0, 1, 2), (3, 40)
+"""Runs from which a device is wrong: until the second image, which is the third, and after it."""
+EVERY_LATE = 3
+"""One nest in so many is called that often."""
 LATE_DEVICE = "late device"
 MOST_TRIED = 20
 """Changed loops of a nest, of which some trap."""
@@ -100,11 +102,18 @@ def campaign(modules: Sequence[bytes], kernels: int, loops: int, seed: int) -> I
         for kind, what, wrong in rng.sample(plans, min(2, len(plans))):
             yield Mutant("plan", kind, what, right.case(), right.planned(wrong))
         yield from _loops(right, loops, seed + number)
-        begins = EARLY[number % len(EARLY)]
-        for of, calls, first in (("device", CALLS, begins), (LATE_DEVICE, LATE_CALLS, LATE)):
-            fault = Fault(FAULTS[number % len(FAULTS)], first)
-            case = replace(right.case(calls), fault=fault)
-            yield Mutant(of, fault.kind, f"from run {first}", case, right.planned(nest))
+        yield _device(right, "device", number, CALLS, EARLY[number // 2 % len(EARLY)])
+        if number % EVERY_LATE == 0:
+            late = number // EVERY_LATE
+            yield _device(right, LATE_DEVICE, late, LATE_CALLS, LATE[late % len(LATE)])
+
+
+def _device(right: _Right, of: str, number: int, calls: int, first: int) -> Mutant:
+    """A right kernel on a device that is wrong from a run on."""
+    fault = Fault(FAULTS[number % len(FAULTS)], first)
+    case = replace(right.case(calls), fault=fault)
+    (nest,) = right.plan["nests"]
+    return Mutant(of, fault.kind, f"from run {first}", case, right.planned(nest))
 
 
 def _loops(right: _Right, count: int, seed: int) -> Iterator[Mutant]:
@@ -120,7 +129,7 @@ def _loops(right: _Right, count: int, seed: int) -> Iterator[Mutant]:
 
 
 def run_campaign(
-    found: Sequence[Mutant], options: BenchOptions, note: Note, batch: int = 50
+    found: Sequence[Mutant], options: BenchOptions, note: Note, batch: int = 100
 ) -> list[dict[str, Any]]:
     """What the guard did with each mutant, in pages of ``batch`` of them.
 

@@ -12,7 +12,7 @@ from nnjit_studio.foreign_wasm.offload.lift.refusal import REASONS
 from nnjit_studio.support.tables import text_table
 
 CHECKED_WITHIN = 4 * ROUNDING
-"""Share of the largest that a result may be off beside rounding in float32 (guard.js)."""
+"""What a result may be off, of itself plus the root mean square of all (guard.js)."""
 Rows = Sequence[Mapping[str, Any]]
 
 
