@@ -1,9 +1,10 @@
 """Writes a folder that runs the loops of loops.wasm on a GPU machine without a browser or network.
 
     python benchmarks/offload/bundle.py FOLDER --webgpu node_modules/webgpu --node PATH
-    bash FOLDER/go.sh > result.json
+    bash FOLDER/go.sh [NAME...] > result.json
 
-The folder holds Node, Dawn's binding for it (npm `webgpu`), the page's runtime and the cases.
+The folder holds Node, Dawn's binding for it (npm `webgpu`), the page's runtime and the cases: all
+of them, or those whose names begin with one of the NAMEs. Names that end in `f16` are the lab's.
 Loaders of Vulkan (`libvulkan1`) have to be installed there.
 """
 
@@ -16,17 +17,22 @@ import re
 import shutil
 from pathlib import Path
 
-from nnjit_studio.foreign_wasm.offload.job import nests_of, offloaded
+from nnjit_studio.bench.gpu.offload_campaign import right_nests
+from nnjit_studio.foreign_wasm.offload.job import LAB, nests_of, offloaded
+from nnjit_studio.foreign_wasm.offload.plan import in_f16
 from nnjit_studio.wasm_file.module import read
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+PLANTED = ROOT / "tests/offload/planted"
 CALLS, SLOW_FROM, SLOW_CALLS = 10, 1024, 2
+LAB_FROM = 256
 GO = """#!/usr/bin/env bash
 cd "$(dirname "$0")"
 for f in node node_modules/webgpu/dist/linux-x64.dawn.node; do [ -f $f ] || xz -dk $f.xz; done
 chmod +x node
-exec ./node --experimental-wasm-jspi benchmarks/offload/run.mjs
+export DAWN="${DAWN-enable-dawn-features=allow_unsafe_apis,vulkan_enable_f16_on_nvidia}"
+exec ./node --experimental-wasm-jspi benchmarks/offload/run.mjs "$@"
 """
 
 
@@ -51,8 +57,27 @@ def cases() -> list[dict[str, object]]:
             rows.append(row | {"name": "gemm2048 by price", "always": False})
         if name == "gemm1024":
             rows.append(row | {"name": "gemm1024, device lost before call 5", "lose": 5})
+        if kind == "gemm" and n >= LAB_FROM:
+            rows.append(row | {"name": name + LAB, "always": True, "plan": "loops.f16.json"})
     files = {"wasm": "loops.wasm", "swapped": "loops.swapped.wasm", "plan": "loops.json"}
-    return sorted([r | files for r in rows], key=lambda r: (str(r["name"])[:4], r["fill"][0][1]))  # type: ignore[index]
+    return sorted([files | r for r in rows], key=lambda r: (str(r["name"])[:4], r["fill"][0][1]))  # type: ignore[index]
+
+
+def planted(files: Path) -> list[dict[str, object]]:
+    """The planted loops, each alone: whether the guard takes right kernels on that device."""
+    rows: list[dict[str, object]] = []
+    modules = [path.read_bytes() for path in sorted(PLANTED.glob("*.wasm"))]
+    for i, right in enumerate(right_nests(modules)):
+        case, name = right.case(), f"planted{i}"
+        (files / f"{name}.wasm").write_bytes(case.module)
+        (files / f"{name}.swapped.wasm").write_bytes(right.data)
+        (files / f"{name}.json").write_text(json.dumps(right.plan))
+        rows.append({
+            "name": f"{name} {case.name}", "wasm": f"{name}.wasm", "plan": f"{name}.json",
+            "swapped": f"{name}.swapped.wasm", "entry": case.entry, "args": [], "lose": -1,
+            "fill": case.regions, "calls": case.calls, "always": True, "varied": True,
+        })  # fmt: skip
+    return rows
 
 
 def write(folder: Path, webgpu: Path, node: Path) -> None:
@@ -77,11 +102,15 @@ def write(folder: Path, webgpu: Path, node: Path) -> None:
     (folder / "go.sh").write_text(GO.replace("node_modules/webgpu/dist/linux-x64.dawn.node", str(
         Path("node_modules/webgpu") / dawn.relative_to(webgpu))))  # fmt: skip
     module = read((HERE / "loops.wasm").read_bytes())
-    swapped, plan = offloaded(module, nests_of(module, {}))
+    nests = nests_of(module, {})
+    swapped, plan = offloaded(module, nests)
+    _, lab = offloaded(module, [in_f16(nest) or nest for nest in nests])
     (files / "loops.wasm").write_bytes(module.data)
     (files / "loops.swapped.wasm").write_bytes(swapped)
     (files / "loops.json").write_text(plan)
-    (files / "job.json").write_text(json.dumps({"mode": "jspi", "cases": cases()}))
+    (files / "loops.f16.json").write_text(lab)
+    every = [*cases(), *planted(files)]
+    (files / "job.json").write_text(json.dumps({"mode": "jspi", "cases": every}))
 
 
 def _pack(source: Path, to: Path) -> None:

@@ -12,10 +12,11 @@ const { run } = await import(new URL("resources/bench/offload/case.js", root));
 const job = JSON.parse(await file("job.json"));
 const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
 const { vendor, architecture, device, description, driver } = adapter.info;
-console.log(JSON.stringify({ adapter: { vendor, architecture, device, description, driver }, node: process.version, v8: process.versions.v8 }));
+const features = [...adapter.features].filter((name) => /f16|subgroup/.test(name));
+console.log(JSON.stringify({ adapter: { vendor, architecture, device, description, driver, features }, node: process.version, v8: process.versions.v8 }));
 const only = process.argv.slice(2);
 for (const row of job.cases) {
-  if (only.length && !only.includes(row.name)) continue;
+  if (only.length && !only.some((name) => row.name.startsWith(name))) continue;
   const start = performance.now();
   const found = await run(row, job.mode, file);
   found.status = found.status.filter(({ calls }) => calls);

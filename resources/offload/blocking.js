@@ -41,15 +41,20 @@ export class BlockingRunner {
 
   /** @param {Job} job */
   run(job) {
-    const { nest, inputs, trial } = job;
+    const { nest, trial } = job;
     const sizes = nest.outputs.map(bytesOf);
-    const outputs = sizes.map((n) => new Uint8Array(new SharedArrayBuffer(n)));
+    // Of the call, then of each image.
+    const shared = [job, ...job.images].map(() => sizes.map((n) => new Uint8Array(new SharedArrayBuffer(n))));
     Atomics.store(this.#control, STATE, 0);
     // Of a plain memory the message takes a copy; a shared one is read where it is.
-    this.#worker.postMessage({ nest, inputs: inputs.map((b) => (b.buffer instanceof SharedArrayBuffer ? b : b.slice())), outputs, trial });
+    const inputs = job.inputs.map((b) => (b.buffer instanceof SharedArrayBuffer ? b : b.slice()));
+    this.#worker.postMessage({ job: { nest, inputs, trial, images: job.images.map((image) => ({ inputs: image.inputs })) }, outputs: shared });
     if (Atomics.wait(this.#control, STATE, 0, PATIENCE_MS) === "timed-out") return this.guard.failed(job, { code: "timeout", message: "The GPU does not answer." });
     const answer = this.#answer();
-    if ("price" in answer) return this.guard.ran(job, { outputs: outputs.map((b) => b.slice()), price: answer.price });
+    if ("price" in answer) {
+      const [outputs, ...tried] = shared.map((run) => run.map((b) => b.slice()));
+      return this.guard.ran(job, { outputs, tried, price: answer.price });
+    }
     const result = this.guard.failed(job, answer);
     if (answer.facts) this.#know(answer);
     return result;

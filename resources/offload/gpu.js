@@ -7,10 +7,12 @@ import { bytesOf } from "./memory.js";
 
 /** @import { GpuBuf, GpuDevice } from "../types/gpu.js" */
 /** @import { GpuKernel } from "../engine/gpu/kernels.js" */
-/** @import { Device, Done, Price } from "./guard.js" */
+/** @import { Device, Done, Job, Price } from "./guard.js" */
 /** @import { Nest } from "./plan.js" */
 /** @typedef {{kernel: GpuKernel, inputs: GpuBuf[], outputs: GpuBuf[], args: GpuBuf[], scratch: GpuBuf[]}} Ready */
 
+/** Label of the buffer that measures transfers. */
+export const PROBE = "offload probe";
 const PROBE_BYTES = 2 ** 22;
 const PROBES = 5;
 
@@ -40,18 +42,21 @@ export class OffloadGpu {
   }
 
   /**
-   * Runs a nest on copies of its inputs.
-   * @param {Nest} nest @param {Uint8Array[]} inputs
-   * @param {boolean} trial runs it once more before, so that the price is of a warm kernel
+   * Runs a nest on copies of its inputs: on a trial once before, so that the price is of a warm
+   * kernel, and on the images that it has to pass. A later check runs it once: a result left over
+   * from a run before would agree.
+   * @param {Pick<Job, "nest" | "inputs" | "trial" | "images">} job
    * @returns {Promise<Done>} rejects with a GpuError
    */
-  async run(nest, inputs, trial) {
+  async run({ nest, inputs, trial, images }) {
     const ready = await this.#prepared(nest);
     if (trial) await this.#once(nest, ready, inputs, true);
-    return this.#once(nest, ready, inputs, false);
+    const tried = [];
+    for (const image of images) tried.push((await this.#once(nest, ready, image.inputs, false)).outputs);
+    return { ...(await this.#once(nest, ready, inputs, false)), tried };
   }
 
-  /** @param {Nest} nest @param {Ready} ready @param {Uint8Array[]} inputs @param {boolean} apart waits between the parts, to time each @returns {Promise<Done>} */
+  /** @param {Nest} nest @param {Ready} ready @param {Uint8Array[]} inputs @param {boolean} apart waits between the parts, to time each @returns {Promise<{outputs: Uint8Array[], price: Price}>} */
   async #once(nest, ready, inputs, apart) {
     const { device } = this;
     const times = [performance.now()];
@@ -109,7 +114,7 @@ const padded = (bytes) => (bytes.buffer instanceof ArrayBuffer ? bytes : new Uin
 
 /** What moving bytes costs on a device: the median of a few transfers. @param {GpuDevice} device */
 async function transferCost(device) {
-  const buffer = device.createBuffer(PROBE_BYTES, "offload probe");
+  const buffer = device.createBuffer(PROBE_BYTES, PROBE);
   const bytes = new Uint8Array(PROBE_BYTES);
   const timed = async (/** @type {() => Promise<unknown>} */ work) => {
     const start = performance.now();

@@ -44,8 +44,8 @@ self.addEventListener("message", async ({ data }) => {
   }
   try {
     if (!gpu) throw Object.assign(new Error("There is no device."), { code: "gpu-unavailable" });
-    const { outputs, price } = await gpu.run(data.nest, data.inputs, data.trial);
-    outputs.forEach((bytes, i) => data.outputs[i].set(bytes));
+    const { outputs, tried, price } = await gpu.run(data.job);
+    [outputs, ...tried].forEach((run, i) => run.forEach((bytes, j) => data.outputs[i][j].set(bytes)));
     tell({ price });
   } catch (e) {
     const { code = "gpu-error", message: text } = /** @type {any} */ (e);

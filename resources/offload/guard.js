@@ -2,18 +2,20 @@
  * Decides for each call of a nest where it runs, and checks the GPU against the loop.
  *
  * The first call is timed as it is: where moving the bytes alone takes longer, the loop stays.
- * The next runs in both places; the results must agree, and the GPU must be faster. After that
- * the GPU runs it, and now and then both. What disagrees or fails is never tried again on this
- * adapter and driver.
+ * At the next the kernel is tried on made-up memory (alone.js) and runs beside the loop; all results
+ * must agree, and the GPU must be faster. After that the GPU runs it, and now and then both. What
+ * disagrees or fails is never tried again on this adapter and driver.
  */
+import { imagesOf } from "./alone.js";
 import { Counters } from "./counters.js";
 import { collect, conflict, gather, placesOf, scatter } from "./memory.js";
 
 /** @import { Nest, Plan } from "./plan.js" */
+/** @import { Image } from "./alone.js" */
 /** @import { Places } from "./memory.js" */
 /** Milliseconds of one run. @typedef {{upload: number, dispatch: number, readback: number, total: number}} Price */
-/** What the GPU is to run; `trial` also asks for a price. @typedef {{number: number, nest: Nest, places: Places, inputs: Uint8Array[], trial: boolean}} Job */
-/** @typedef {{outputs: Uint8Array[], price: Price}} Done */
+/** What the GPU is to run; `check`: beside the loop, `trial`: before it is used. @typedef {{number: number, nest: Nest, places: Places, inputs: Uint8Array[], check: boolean, trial: boolean, images: Image[]}} Job */
+/** Outputs of the call, and of each image. @typedef {{outputs: Uint8Array[], tried: Uint8Array[][], price: Price}} Done */
 /** The device: its key, and its cost of moving bytes. @typedef {{key: string, floor: (up: number, down: number) => number}} Device */
 /** @typedef {"new" | "check" | "on" | "off"} State */
 /** @typedef {{state: State, reason: string, text: string, loopMs: number, gpuMs: number, price: Price | null, calls: number}} Status */
@@ -22,12 +24,17 @@ import { collect, conflict, gather, placesOf, scatter } from "./memory.js";
 export const [RUN, DONE, CHECK] = [0, 1, 2];
 /** One call in so many is checked again. */
 const CHECK_EVERY = 32;
+/** Of made-up memory that a kernel has to pass on each adapter. */
+const IMAGES = 2;
+/** @type {{images: Image[], wrong: string}} */
+const NOTHING = { images: [], wrong: "" };
 const EPSILON = 2 ** -22;
 
 export class Guard {
   counters = new Counters();
   /** @type {Status[]} */ status;
   /** @type {{job: Job | null, outputs: Uint8Array[] | null, start: number, number: number}[]} calls that go on behind their loop */ #open = [];
+  /** @type {Set<string>} kernels that passed made-up memory, by fingerprint and device */ #passed = new Set();
   /** @type {Float32Array} sums of the last call */ #results = new Float32Array(0);
 
   /**
@@ -90,21 +97,30 @@ export class Guard {
       this.counters.fell("first-call");
       return { mode: CHECK, job: null };
     }
-    const trial = status.state !== "on" || this.random() * CHECK_EVERY < 1;
-    return { mode: RUN, job: { number, nest, places, inputs: gather(nest, places, memory), trial } };
+    const trial = status.state !== "on";
+    const check = trial || this.random() * CHECK_EVERY < 1;
+    const { images, wrong: other } = this.#passed.has(this.#key(nest)) ? NOTHING : imagesOf(nest, IMAGES, this.random);
+    if (other) {
+      this.#off(nest, "plan", other);
+      return stays("plan");
+    }
+    return { mode: RUN, job: { number, nest, places, inputs: gather(nest, places, memory), check, trial, images } };
   }
 
   /** The GPU has run a job: its answer for the nest. @param {Job} job @param {Done} done */
-  ran(job, { outputs, price }) {
-    const { nest, places, number, trial } = job;
+  ran(job, { outputs, tried, price }) {
+    const { nest, places, number, check } = job;
     const status = this.status[number];
+    const wrong = job.images.flatMap(({ expected }, i) => nest.outputs.map((_, j) => difference(floats(tried[i][j]), expected[j], nest))).find(Boolean);
+    if (wrong) return this.#diverged(nest, `on made-up memory ${wrong}`);
+    this.#passed.add(this.#key(nest));
     status.gpuMs = Math.min(status.gpuMs, price.total);
     status.price = price;
-    if (trial) {
+    if (check) {
       this.#open.push({ job, outputs, start: this.now(), number });
       return CHECK;
     }
-    const sums = nest.outputs.flatMap(({ result }, i) => (result ? [...new Float32Array(outputs[i].buffer, outputs[i].byteOffset, outputs[i].byteLength / 4)] : []));
+    const sums = nest.outputs.flatMap(({ result }, i) => (result ? [...floats(outputs[i])] : []));
     this.#results = Float32Array.from(sums);
     nest.outputs.forEach((output, i) => output.result || scatter(output, places.outputs[i], outputs[i], this.memory()));
     this.counters.success++;
@@ -152,17 +168,21 @@ export class Guard {
     const status = this.status[number];
     let seen = 0;
     for (const [i, output] of nest.outputs.entries()) {
-      const ours = new Float32Array(outputs[i].buffer, outputs[i].byteOffset, outputs[i].byteLength / 4);
+      const ours = floats(outputs[i]);
       const theirs = output.result ? Float32Array.from(results.slice(seen, (seen += ours.length))) : collect(output, places.outputs[i], this.memory());
-      const wrong = difference(ours, theirs, nest.terms);
-      if (!wrong) continue;
-      this.#off(nest, "numerical-divergence", wrong);
-      this.counters.fell("numerical-divergence");
-      return;
+      const wrong = difference(ours, theirs, nest);
+      if (wrong) return void this.#diverged(nest, wrong);
     }
     this.counters.fell("check");
     if (!this.always && status.gpuMs >= status.loopMs) this.#stays(number, status.gpuMs);
     else status.state = "on";
+  }
+
+  /** @param {Nest} nest @param {string} text */
+  #diverged(nest, text) {
+    this.#off(nest, "numerical-divergence", text);
+    this.counters.fell("numerical-divergence");
+    return RUN;
   }
 
   /** A loop that is cheaper where it is: this is told, and not tried again. @param {number} number @param {number} gpuMs */
@@ -187,15 +207,19 @@ export class Guard {
   }
 }
 
+/** @param {Uint8Array} bytes */
+const floats = (bytes) => new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
+
 /**
  * Where results differ by more than rounding in another order explains; empty where they do not.
- * @param {Float32Array} ours @param {Float32Array} theirs @param {number} terms of each sum
+ * @param {Float32Array} ours @param {Float32Array} theirs
+ * @param {{terms: number, rounding?: number}} nest terms of each sum, and the error of each
  */
-export function difference(ours, theirs, terms) {
+export function difference(ours, theirs, { terms, rounding = 0 }) {
   let squares = 0;
   for (const x of theirs) if (Number.isFinite(x)) squares += x * x;
   const scale = Math.sqrt(squares / theirs.length);
-  const share = EPSILON * (4 + 4 * Math.sqrt(terms));
+  const share = EPSILON * (4 + 4 * Math.sqrt(terms)) + 4 * rounding;
   for (let i = 0; i < theirs.length; i++) {
     const [a, b] = [ours[i], theirs[i]];
     if (Object.is(a, b) || a === b || (Number.isNaN(a) && Number.isNaN(b))) continue;

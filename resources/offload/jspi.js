@@ -44,10 +44,9 @@ export class JspiRunner {
 
   /** @param {Job} job */
   async run(job) {
-    const { nest, inputs, trial } = job;
     try {
       const gpu = /** @type {OffloadGpu} */ (this.gpu);
-      return this.guard.ran(job, await gpu.run(nest, inputs, trial));
+      return this.guard.ran(job, await gpu.run(job));
     } catch (e) {
       const answer = this.guard.failed(job, e);
       if (this.guard.unable) await this.start(); // a lost device costs this call alone

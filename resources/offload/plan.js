@@ -2,6 +2,7 @@
 
 /** Dense for the kernel; in memory at steps of bytes. @typedef {{result: boolean, dims: [step: number, extent: number][]}} Output */
 /** Two places that must not overlap, or that may be one place where `same`. @typedef {{output: number, input?: number, other?: number, same: boolean}} Pair */
+/** The nest as a module of its own; `regions` are offset and floats of what it reads and writes. @typedef {{wasm: string, regions: [number, number][], places: {inputs: number[], outputs: number[], scalars: number[]}}} Alone */
 /**
  * @typedef {object} Nest
  * @property {number} function
@@ -17,11 +18,13 @@
  * @property {number[]} workspaces bytes
  * @property {Pair[]} apart
  * @property {number} terms of the longest sum
+ * @property {number} rounding relative error of what the kernel multiplies, 0 of float32
  * @property {object} kernel its document
+ * @property {Alone | null} alone
  */
 /** `hooks` is the module that stands in the table, base64. @typedef {{version: number, hooks: string, nests: Nest[]}} Plan */
 
-const VERSION = 1;
+const VERSION = 2;
 /** The export of a rewritten module that its nests ask. */
 export const TABLE = "nnjit_offload";
 

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nnjit_studio.bench.gpu.offload_mutants import Mutant, mutants, originals
+from nnjit_studio.bench.gpu.offload_campaign import LATE_DEVICE, campaign, run_campaign
 from nnjit_studio.foreign_wasm.offload.cases import Case
 from nnjit_studio.foreign_wasm.offload.detect import verdicts
-from nnjit_studio.foreign_wasm.offload.extract import ENTRY
-from nnjit_studio.foreign_wasm.offload.job import (
-    Where,
-    case_of,
-    nests_of,
-    offloaded,
-    run_cases,
-)
-from nnjit_studio.foreign_wasm.offload.rewrite import rewrite
+from nnjit_studio.foreign_wasm.offload.job import Where, case_of, run_cases
 from nnjit_studio.wasm_file.module import read
 
 PLANTED = Path(__file__).parent / "planted" / "planted-o3-simd.wasm"
@@ -51,18 +44,14 @@ def test_planted_loops_in_a_page(tmp_path: Path, mode: str) -> None:
     assert "stays" in rows[-1]["status"][0]["text"]
 
 
-@pytest.mark.timeout(240)
-def test_the_guard_finds_kernels_of_other_loops(tmp_path: Path) -> None:
-    original = originals(read(PLANTED.read_bytes()))[9]
-    nests = nests_of(read(original.data), {})
-    _, plan = offloaded(read(original.data), nests)
-    made: list[Mutant] = list(mutants(original, 12, seed=3))
-    cases, swapped = [], {}
-    for i, mutant in enumerate(made):
-        module = read(mutant.data)
-        cases.append(Case(str(i), mutant.data, ENTRY, (), original.regions, 3, always=True))
-        data = rewrite(module, [(v.function, found) for v, found, _ in nests])
-        swapped[str(i)] = data, plan
-    rows = run(tmp_path, cases, "jspi", swapped=swapped)
-    assert [r["wrong"] for r in rows] == [[]] * len(rows)
-    assert any("numerical-divergence" in r["counters"]["fallback"] for r in rows)
+@pytest.mark.timeout(300)
+def test_no_mutant_leaves_other_memory_than_the_loop(tmp_path: Path) -> None:
+    """A small part of ``make offload-mutants``."""
+    every = campaign([PLANTED.read_bytes()], kernels=2, loops=1, seed=3)
+    found = [mutant for mutant in islice(every, 35) if mutant.of != LATE_DEVICE]
+    where = Where(tmp_path, no_sandbox=True, gpu="software")
+    rows = run_campaign(found, where, lambda _: None)
+    assert [row for row in rows if row["outcome"] == "wrong"] == []
+    caught = {row["of"] for row in rows if row["outcome"] == "first check"}
+    assert caught == {"kernel", "plan", "loop", "device"}
+    assert any(row["text"].startswith("on made-up memory") for row in rows)

@@ -53,7 +53,8 @@ def offload(
     FILE is a .wasm module. The patterns are element-wise loops, dot products, products of a
     matrix with a vector or a matrix, and sums; what they compute is proven from the code.
     With --measure each is run in a browser, as it is and through its kernel with the transfers:
-    where the loop alone is faster, it stays.
+    where the loop alone is faster, it stays. With --gpu lab products are measured on the GPU's
+    matrix units too, operands rounded to f16: no file that is written has such kernels.
     """
     module = read(file.read_bytes())
     found = list(verdicts(module))
@@ -77,14 +78,19 @@ def _measure(found: list[Verdict], result: dict[str, Any], given: Measuring) -> 
     cases = {i: case for i, v in enumerate(found) if (case := job.case_of(v)) is not None}
     if not cases:
         return
-    named = {i: replace(case, name=str(i)) for i, case in cases.items()}
+    named = [replace(case, name=str(i)) for i, case in cases.items()]
+    made = map(job.lab_case, named if given.gpu == "lab" else [])
+    lab = {case.name: (case, files) for case, files in filter(None, made)}
+    named += [case for case, _ in lab.values()]
     with tempfile.TemporaryDirectory(prefix="nnjit-offload-") as folder:
         where = job.Where(
             Path(folder), target=given.target, no_sandbox=given.no_sandbox, gpu=given.gpu
         )
-        rows, adapter = job.run_cases(list(named.values()), given.mode, where, note, {})
+        swapped = {name: files for name, (_, files) in lab.items()}
+        rows, adapter = job.run_cases(named, given.mode, where, note, {}, swapped)
     for row in rows:
-        i = int(row["name"])
-        result["loops"][i] = report.priced(result["loops"][i], row)
+        i = int(row["name"].removesuffix(job.LAB))
+        price = report.priced_in_f16 if row["name"] in lab else report.priced
+        result["loops"][i] = price(result["loops"][i], row)
     result |= {"adapter": adapter, "mode": rows[0]["mode"]}
     result["metrics"] = report.metrics(rows)

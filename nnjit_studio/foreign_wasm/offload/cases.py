@@ -9,6 +9,14 @@ CALLS = 8
 
 
 @dataclass(frozen=True)
+class Fault:
+    """``kind`` is a row of the page's table; ``begins`` the first wrong run, from 0."""
+
+    kind: str
+    begins: int
+
+
+@dataclass(frozen=True)
 class Case:
     """A function that is called as it is and rewritten, on the same random memory.
 
@@ -22,6 +30,10 @@ class Case:
         The call before which the device is lost; -1 for none.
     slow
         Calls of the original, 0 for all.
+    varied
+        Memory of another kind at each call: whole numbers, large ones, what is not finite.
+    fault
+        What the device does wrong and from which run on (resources/bench/offload/faults.js).
     """
 
     name: str
@@ -33,6 +45,8 @@ class Case:
     always: bool = False
     lose: int = -1
     slow: int = 0
+    varied: bool = False
+    fault: Fault | None = None
 
 
 @dataclass(frozen=True)

@@ -41,10 +41,17 @@ class Extract:
     ----------
     regions
         Offset and floats of what the nest reads and writes, sums of locals last.
+    inputs, outputs
+        Where each window and each output of the nest lies, sums of locals too.
+    scalars
+        The fixed values that it was given.
     """
 
     data: bytes
     regions: tuple[tuple[int, int], ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    scalars: tuple[float, ...]
 
 
 def extract(found: Found) -> Extract | None:
@@ -77,8 +84,16 @@ def extract(found: Found) -> Extract | None:
     results = len(found.nest.results)
     if results:
         regions.append((cursor, results))
-    code = _function(found, values, cursor)
-    return Extract(_module(code, cursor // PAGE + 2), tuple(regions))
+    module = _module(_function(found, values, cursor), cursor // PAGE + 2)
+    values[RESULT] = cursor
+    lowered = found.lowered
+    return Extract(
+        module,
+        tuple(regions),
+        tuple(_at(window.base, values) for window in lowered.inputs),
+        tuple(_at(target.base, values) for target in lowered.targets),
+        tuple(_scalar(atom) for atom in lowered.scalars),
+    )
 
 
 def _spans(found: Found) -> list[tuple[Linear, int, int]]:
@@ -102,9 +117,17 @@ def _regions(
 ) -> list[tuple[int, int]]:
     regions = []
     for terms, low, high in spans:
-        base = sum(values[atom] * c for atom, c in terms.terms)
-        regions.append((base + low, (high - low) // ELEMENT))
+        regions.append((_at(terms, values) + low, (high - low) // ELEMENT))
     return regions
+
+
+def _at(place: Linear, values: Mapping[Atom, int]) -> int:
+    return place.constant + sum(values.get(atom, 0) * c for atom, c in place.terms)
+
+
+def _scalar(atom: Atom) -> float:
+    """A value for a fixed float32 of the function."""
+    return 0.25 + 0.125 * (atom.number % 8)
 
 
 def _function(found: Found, values: Mapping[Atom, int], results: int) -> bytes:
@@ -129,7 +152,7 @@ def _constant(type_: int, value: Value, values: Mapping[Atom, int]) -> bytes:
     if isinstance(value, Lanes):
         return b"\xfd\x0c" + b"".join(_bits(lane, values) for lane in value.lanes)
     if type_ == 0x7F and isinstance(value, Linear):
-        number = value.constant + sum(values.get(a, 0) * c for a, c in value.terms)
+        number = _at(value, values)
         return encode(CODES["i32.const"], ((number + WRAP // 2) % WRAP - WRAP // 2,))
     if type_ == 0x7D and isinstance(value, (Const, Scalar)):
         return b"\x43" + _bits(value, values)
@@ -140,10 +163,8 @@ def _bits(value: Value, values: Mapping[Atom, int]) -> bytes:
     if isinstance(value, Const):
         return struct.pack("<f", value.value)
     if isinstance(value, Scalar) and value.atom not in values:
-        return struct.pack("<f", 0.25 + 0.125 * (value.atom.number % 8))
-    known = as_integer(value) or Linear()
-    number = known.constant + sum(values.get(a, 0) * c for a, c in known.terms)
-    return struct.pack("<I", number % WRAP)
+        return struct.pack("<f", _scalar(value.atom))
+    return struct.pack("<I", _at(as_integer(value) or Linear(), values) % WRAP)
 
 
 def _module(body: bytes, pages: int) -> bytes:

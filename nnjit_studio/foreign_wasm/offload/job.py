@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,18 @@ from nnjit_studio.engine.pages.gpu import GpuPage
 from nnjit_studio.engine.pages.opening import open_page
 from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.foreign_wasm.offload.cases import Case
-from nnjit_studio.foreign_wasm.offload.detect import Found, Verdict, verdicts
+from nnjit_studio.foreign_wasm.offload.detect import Verdict, verdicts
 from nnjit_studio.foreign_wasm.offload.extract import ENTRY, extract
 from nnjit_studio.foreign_wasm.offload.lift.refusal import Refused
-from nnjit_studio.foreign_wasm.offload.plan import kernel_of, plan
+from nnjit_studio.foreign_wasm.offload.plan import Planned, in_f16, kernel_of, plan
 from nnjit_studio.foreign_wasm.offload.rewrite import rewrite
 from nnjit_studio.wasm_file.module import Module, read
 
 Note = Callable[[str], None]
 MODES = ("jspi", "blocking")
 """How the module's thread waits for the GPU."""
+LAB = " f16"
+"""Ends the names of the lab's cases."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Where:
 
 def nests_of(
     module: Module, kernels: dict[str, bytes], functions: set[int] | None = None
-) -> list[tuple[Verdict, Found, bytes]]:
+) -> list[Planned]:
     """The nests of a module that have kernels."""
     nests = []
     for verdict in verdicts(module):
@@ -47,14 +49,14 @@ def nests_of(
             kernel = kernel_of(verdict.found.lowered, kernels)
         except Refused:
             continue
-        nests.append((verdict, verdict.found, kernel))
+        nests.append(Planned(verdict, verdict.found, kernel))
     return nests
 
 
-def offloaded(module: Module, nests: Sequence[tuple[Verdict, Found, bytes]]) -> tuple[bytes, str]:
+def offloaded(module: Module, nests: Sequence[Planned]) -> tuple[bytes, str]:
     """The rewritten module and its plan as JSON."""
-    data = rewrite(module, [(verdict.function, found) for verdict, found, _ in nests])
-    return data, json.dumps(plan(list(nests)))
+    data = rewrite(module, [(nest.verdict.function, nest.found) for nest in nests])
+    return data, json.dumps(plan(nests))
 
 
 def case_of(verdict: Verdict, always: bool = False) -> Case | None:
@@ -64,6 +66,13 @@ def case_of(verdict: Verdict, always: bool = False) -> Case | None:
         return None
     name = f"{verdict.name or verdict.function} loop {verdict.loop}"
     return Case(name, made.data, ENTRY, (), made.regions, always=always)
+
+
+def lab_case(case: Case) -> tuple[Case, tuple[bytes, str]] | None:
+    """A case of one nest with the lab's kernel, its module and plan; None where it has none."""
+    module = read(case.module)
+    made = [lab for nest in nests_of(module, {}) if (lab := in_f16(nest)) is not None]
+    return (replace(case, name=case.name + LAB), offloaded(module, made)) if made else None
 
 
 def run_cases(
@@ -118,7 +127,3 @@ def _written(
     told = asdict(replace(case, module=b""))
     del told["module"]
     return {**told, **names, "plan": f"{number}.json", "fill": told.pop("regions")}
-
-
-def flagged(found: Sequence[Verdict]) -> Iterator[Verdict]:
-    return (verdict for verdict in found if verdict.found is not None)

@@ -5,19 +5,56 @@ from __future__ import annotations
 import json
 import math
 from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl
+from nnjit_studio.compiler.recognize.contraction import Contraction
+from nnjit_studio.compiler.templates import subject_of
+from nnjit_studio.compiler.wgsl.templates.rounded_product import ROUNDING, rounded_product
 from nnjit_studio.errors import CompileError
 from nnjit_studio.foreign_wasm.offload.detect import Found, Verdict
+from nnjit_studio.foreign_wasm.offload.extract import extract
 from nnjit_studio.foreign_wasm.offload.hooks import hooks
 from nnjit_studio.foreign_wasm.offload.lift.refusal import Refused
 from nnjit_studio.foreign_wasm.offload.lift.terms import Load, Reduce, walk
 from nnjit_studio.foreign_wasm.offload.lower import ELEMENT, Lowered
 from nnjit_studio.foreign_wasm.offload.rewrite import slots
 
-VERSION = 1
+VERSION = 2
 TIER = "wgsl"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A nest with its kernel.
+
+    Attributes
+    ----------
+    rounding
+        Relative error of what the kernel multiplies: 0 of float32.
+    """
+
+    verdict: Verdict
+    found: Found
+    kernel: bytes
+    rounding: float = 0.0
+
+    @property
+    def fingerprint(self) -> str:
+        return self.found.lowered.fingerprint + ("-f16" if self.rounding else "")
+
+
+def in_f16(nest: Planned) -> Planned | None:
+    """The nest with the lab's kernel, whose operands are rounded to f16; None where it has none."""
+    program = nest.found.lowered.program
+    subject = subject_of(program)
+    try:
+        made = rounded_product(program, subject) if isinstance(subject, Contraction) else None
+    except CompileError:
+        return None
+    return None if made is None else replace(nest, kernel=made.to_bytes(), rounding=ROUNDING)
 
 
 def kernel_of(lowered: Lowered, kernels: dict[str, bytes]) -> bytes:
@@ -38,14 +75,15 @@ def kernel_of(lowered: Lowered, kernels: dict[str, bytes]) -> bytes:
     return known
 
 
-def plan(nests: list[tuple[Verdict, Found, bytes]]) -> dict[str, Any]:
+def plan(nests: Sequence[Planned]) -> dict[str, Any]:
     """The plan of a module's nests, numbered as by :func:`rewrite`."""
-    entries = [_entry(i, *nest) for i, nest in enumerate(nests)]
-    bytes_ = hooks([found for _, found, _ in nests])
+    entries = [_entry(i, nest) for i, nest in enumerate(nests)]
+    bytes_ = hooks([nest.found for nest in nests])
     return {"version": VERSION, "hooks": b64encode(bytes_).decode(), "nests": entries}
 
 
-def _entry(number: int, verdict: Verdict, found: Found, kernel: bytes) -> dict[str, Any]:
+def _entry(number: int, nest: Planned) -> dict[str, Any]:
+    verdict, found = nest.verdict, nest.found
     lowered = found.lowered
     work = [4 * math.prod(b.shape) for b in lowered.program.buffers if b.role == "workspace"]
     return {
@@ -53,7 +91,7 @@ def _entry(number: int, verdict: Verdict, found: Found, kernel: bytes) -> dict[s
         "name": verdict.name,
         "loop": verdict.loop,
         "pattern": lowered.kind,
-        "fingerprint": lowered.fingerprint,
+        "fingerprint": nest.fingerprint,
         "flops": lowered.flops,
         "slots": {"before": slots(number).before, "after": slots(number).after},
         "inputs": [w.nbytes for w in lowered.inputs],
@@ -62,8 +100,19 @@ def _entry(number: int, verdict: Verdict, found: Found, kernel: bytes) -> dict[s
         "workspaces": work,
         "apart": _apart(found),
         "terms": _longest(found),
-        "kernel": json.loads(kernel),
+        "rounding": nest.rounding,
+        "kernel": json.loads(nest.kernel),
+        "alone": _alone(found),
     }
+
+
+def _alone(found: Found) -> dict[str, Any] | None:
+    """The nest as a module of its own, on which its kernel is tried before it is used."""
+    made = extract(found)
+    if made is None:
+        return None
+    places = {"inputs": made.inputs, "outputs": made.outputs, "scalars": made.scalars}
+    return {"wasm": b64encode(made.data).decode(), "regions": made.regions, "places": places}
 
 
 def _longest(found: Found) -> int:

@@ -6,10 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from nnjit_studio.compiler.wgsl.templates.rounded_product import ROUNDING
 from nnjit_studio.foreign_wasm.offload.detect import Verdict
 from nnjit_studio.foreign_wasm.offload.lift.refusal import REASONS
 from nnjit_studio.support.tables import text_table
 
+CHECKED_WITHIN = 4 * ROUNDING
+"""What a result may be off, of itself plus the root mean square of all (guard.js)."""
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -28,6 +31,7 @@ def loop_json(verdict: Verdict) -> dict[str, Any]:
         "fingerprint": found.lowered.fingerprint if found else "",
         "flops": found.lowered.flops if found else 0,
         "price": None,
+        "f16": None,
     }
 
 
@@ -48,6 +52,13 @@ def _measured(price: Mapping[str, Any], row: Mapping[str, Any]) -> str:
     return f"the GPU takes {price['gpu']:.3f} ms, the loop {price['loop']:.3f} ms"
 
 
+def priced_in_f16(loop: dict[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    """A loop with what the page measured of the lab's kernel."""
+    lab = priced({}, row)
+    bound = f"operands rounded to f16, checked within {CHECKED_WITHIN:.1%}"
+    return {**loop, "f16": {**lab, "text": f"{bound}: {lab['text']}"}}
+
+
 def document(file: str, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     loops = [loop_json(v) for v in verdicts]
     return {"ok": True, "file": file, "loops": loops}
@@ -64,7 +75,7 @@ def text(result: Mapping[str, Any], everything: bool) -> str:
             str(loop["loop"]),
             loop["pattern"] if loop["verdict"] == "offload" else "stays",
             f"{loop['flops'] / 1e6:.3g}" if loop["flops"] else "",
-            "" if loop["verdict"] == "offload" and not loop["price"] else loop["text"],
+            _why(loop),
         ]
         for loop in shown
     ]
@@ -76,6 +87,11 @@ def text(result: Mapping[str, Any], everything: bool) -> str:
     if metrics := result.get("metrics"):
         parts.append(metrics)
     return "\n".join(parts)
+
+
+def _why(loop: Mapping[str, Any]) -> str:
+    own = "" if loop["verdict"] == "offload" and not loop["price"] else str(loop["text"])
+    return "; ".join(filter(None, (own, loop["f16"] and loop["f16"]["text"])))
 
 
 def metrics(rows: Rows) -> str:

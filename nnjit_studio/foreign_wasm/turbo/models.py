@@ -111,7 +111,7 @@ def run_model(
             told = server.next_message(PAGE_TIMEOUT_S)
     if set(told["threads"]) != {threads}:
         raise UserError(
-            f"ONNX Runtime Web does not run on {threads} threads in {browser.name}, "
+            f"ONNX Runtime Web does not run on {threads} threads in this browser, "
             f"but on {min(told['threads'])}.",
             "Measure with --threads 1 there, or in another browser.",
         )

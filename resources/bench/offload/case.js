@@ -1,23 +1,21 @@
 /** Runs a case twice: the module as it is, and rewritten with a guard. */
+import { openNative } from "../../engine/gpu/native/device.js";
 import { randomBy } from "../../live/images.js";
 import { instantiate as blocking } from "../../offload/blocking.js";
 import { difference } from "../../offload/guard.js";
 import { instantiate as suspending } from "../../offload/jspi.js";
 import { parsePlan } from "../../offload/plan.js";
+import { faulty, KINDS } from "./faults.js";
 
 /**
  * `fill`: regions of memory, in floats, that get random numbers; `lose`: the call before which the
- * device is lost; `always`: on the GPU whatever it costs; `slow`: calls of the original, 0 for all.
+ * device is lost; `always`: on the GPU whatever it costs; `slow`: calls of the original, 0 for all;
+ * `varied`: memory of another kind at each call; `fault`: what the device does wrong (JSPI alone).
  * @typedef {{name: string, wasm: string, swapped: string, plan: string, entry: string, args: number[], fill: [number, number][],
- *   calls: number, always?: boolean, lose?: number, slow?: number}} Case
+ *   calls: number, always?: boolean, lose?: number, slow?: number, varied?: boolean, fault?: Fault | null}} Case
  */
+/** @import { Fault } from "./faults.js" */
 /** @typedef {{cases: Case[], mode: "jspi" | "blocking"}} Job */
-
-/** Numbers between -1 and 1, the same for a seed. @param {Float32Array} to @param {number} seed */
-function randomise(to, seed) {
-  const random = randomBy(seed);
-  for (let i = 0; i < to.length; i++) to[i] = 2 * random() - 1;
-}
 
 /** What a module may import: functions that do nothing, and memory. @param {WebAssembly.Module} module */
 function importsOf(module) {
@@ -31,17 +29,33 @@ function importsOf(module) {
 }
 
 /** @param {WebAssembly.Memory} memory @param {Case} row @param {number} call */
-function fill(memory, { fill: regions }, call) {
-  regions.forEach(([offset, count], i) => randomise(new Float32Array(memory.buffer, offset, count), 7919 * call + i + 1));
+function fill(memory, { fill: regions, varied }, call) {
+  const kind = KINDS[varied ? call % KINDS.length : 0];
+  regions.forEach(([offset, count], i) => {
+    const random = randomBy(7919 * call + i + 1); // the same for the original
+    const to = new Float32Array(memory.buffer, offset, count);
+    for (let at = 0; at < count; at++) to[at] = kind(random);
+  });
 }
 
-/** @param {WebAssembly.Memory} ours @param {WebAssembly.Memory} theirs @param {Case} row @param {number} terms */
-function differs(ours, theirs, { fill: regions }, terms) {
+/** @param {WebAssembly.Memory} ours @param {WebAssembly.Memory} theirs @param {Case} row @param {{terms: number, rounding: number}} nest */
+function differs(ours, theirs, { fill: regions }, nest) {
   for (const [offset, count] of regions) {
-    const wrong = difference(new Float32Array(ours.buffer, offset, count), new Float32Array(theirs.buffer, offset, count), terms);
+    const wrong = difference(new Float32Array(ours.buffer, offset, count), new Float32Array(theirs.buffer, offset, count), nest);
     if (wrong) return `at ${offset}: ${wrong}`;
   }
   return "";
+}
+
+/** @type {Promise<import("../../types/gpu.js").GpuDevice> | null} */
+let kept = null;
+
+/** One device for many short cases: opening one takes a second on a software adapter. */
+async function shared() {
+  kept ??= openNative();
+  const device = await kept;
+  device.lost.then(() => (kept = null));
+  return device;
 }
 
 /** @param {Case} row @param {Job["mode"]} mode @param {(name: string) => Promise<BufferSource>} file */
@@ -50,9 +64,12 @@ export async function run(row, mode, file) {
   const plan = parsePlan(JSON.parse(new TextDecoder().decode(await file(row.plan))));
   const plain = await WebAssembly.instantiate(original, importsOf(original));
   const memory = /** @type {WebAssembly.Memory} */ (plain.exports.memory);
-  const options = { always: row.always };
+  const fault = row.fault;
+  const open = fault ? async () => faulty(await openNative(), fault) : row.varied ? shared : undefined;
+  const options = { always: row.always, open };
   const made = mode === "jspi" ? await suspending(swapped, importsOf(swapped), plan, [row.entry], options) : await blocking(swapped, importsOf(swapped), plan, options);
-  const terms = Math.max(1, ...plan.nests.map((nest) => nest.terms));
+  const most = (/** @type {"terms" | "rounding"} */ name) => Math.max(...plan.nests.map((nest) => nest[name]));
+  const nest = { terms: Math.max(1, most("terms")), rounding: Math.max(0, most("rounding")) };
   /** @type {{original: number[], swapped: number[], wrong: string[], ran: number[]}} */
   const found = { original: [], swapped: [], wrong: [], ran: [] };
   let last = 0;
@@ -69,12 +86,12 @@ export async function run(row, mode, file) {
     const begin = performance.now();
     const theirs = /** @type {Function} */ (plain.exports[row.entry])(...row.args);
     found.original.push(performance.now() - begin);
-    const wrong = differs(made.memory, memory, row, terms) || (typeof ours === "number" && difference(Float32Array.of(ours), Float32Array.of(theirs), terms));
+    const wrong = differs(made.memory, memory, row, nest) || (typeof ours === "number" && difference(Float32Array.of(ours), Float32Array.of(theirs), nest));
     if (wrong) found.wrong.push(`call ${call}: ${wrong}`);
   }
   const { counters, status, unable } = made.guard;
   if ("end" in made.runner) made.runner.end();
-  else made.runner.gpu?.device.destroy();
+  else if (open !== shared) made.runner.gpu?.device.destroy();
   const told = status.map(({ loopMs, gpuMs, ...rest }) => ({ ...rest, loopMs: finite(loopMs), gpuMs: finite(gpuMs) }));
   return { name: row.name, mode, ...found, status: told, unable, counters: counters.json(), metrics: counters.text() };
 }

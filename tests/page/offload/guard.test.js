@@ -5,10 +5,10 @@ import { CHECK, difference, DONE, Guard, RUN } from "../../../resources/offload/
 
 const nest = {
   function: 1, name: "add", loop: 0, pattern: "element-wise", fingerprint: "f1", flops: 4, slots: { before: 1, after: 2 },
-  inputs: [16], scalars: 0, outputs: [{ result: false, dims: [[4, 4]] }], workspaces: [], terms: 1,
+  inputs: [16], scalars: 0, outputs: [{ result: false, dims: [[4, 4]] }], workspaces: [], terms: 1, rounding: 0, alone: null,
   apart: [{ output: 0, input: 0, same: true }], kernel: {},
 };
-const plan = /** @type {any} */ ({ version: 1, hooks: "", nests: [nest] });
+const plan = /** @type {any} */ ({ version: 2, hooks: "", nests: [nest] });
 const price = { upload: 1, dispatch: 1, readback: 1, total: 3 };
 
 /** @param {object} [options] */
@@ -32,10 +32,10 @@ test("first timed, then checked, then on the GPU", () => {
   assert.equal(guard.enter(0, [0, 64]).mode, CHECK);
   loop(0, 10);
   const second = guard.enter(0, [0, 64]);
-  assert.equal(guard.ran(/** @type {any} */ (second.job), { outputs: outputs(), price }), CHECK);
+  assert.equal(guard.ran(/** @type {any} */ (second.job), { outputs: outputs(), tried: [], price }), CHECK);
   loop(0, 9);
   const third = guard.enter(0, [0, 128]);
-  assert.equal(guard.ran(/** @type {any} */ (third.job), { outputs: outputs(), price }), DONE);
+  assert.equal(guard.ran(/** @type {any} */ (third.job), { outputs: outputs(), tried: [], price }), DONE);
   assert.deepEqual([...new Float32Array(memory, 128, 4)], [1, 2, 3, 4]);
   assert.match(guard.counters.text(), /offload_success_total 1\n/);
 });
@@ -53,7 +53,7 @@ test("a kernel that differs is never tried again, in later sessions neither", ()
   const remembered = new Map();
   const { guard, outputs, loop } = made({ remembered, always: true });
   const { job } = guard.enter(0, [0, 64]);
-  assert.equal(guard.ran(/** @type {any} */ (job), { outputs: outputs(), price }), CHECK);
+  assert.equal(guard.ran(/** @type {any} */ (job), { outputs: outputs(), tried: [], price }), CHECK);
   loop(0, 9, [1, 2, 3, 4.1]);
   assert.equal(guard.enter(0, [0, 64]).mode, RUN);
   assert.equal(guard.status[0].reason, "numerical-divergence");
@@ -83,8 +83,8 @@ test("a lost device is a reason until there is another, which is checked anew", 
 test("rounding is no difference, a missing term is one", () => {
   const sums = Float32Array.from({ length: 64 }, (_, i) => Math.sin(i) * 30);
   const rounded = sums.map((x) => x * (1 + 2 ** -22));
-  assert.equal(difference(rounded, sums, 1024), "");
+  assert.equal(difference(rounded, sums, { terms: 1024 }), "");
   const missing = sums.map((x, i) => (i === 7 ? x + 0.5 : x));
-  assert.match(difference(missing, sums, 1024), /^element 7 /);
-  assert.equal(difference(Float32Array.of(NaN, 1), Float32Array.of(NaN, 1), 1), "");
+  assert.match(difference(missing, sums, { terms: 1024 }), /^element 7 /);
+  assert.equal(difference(Float32Array.of(NaN, 1), Float32Array.of(NaN, 1), { terms: 1 }), "");
 });
