@@ -43,7 +43,7 @@ from nnjit_studio.model import (
     Workload,
 )
 from nnjit_studio.model.memory import forecast
-from nnjit_studio.model.native_run import NativeNode, NativeRun
+from nnjit_studio.model.native_run import NativeRun, NodeTime
 from nnjit_studio.model.survey import InputPort, Survey
 from nnjit_studio.records import DeviceProfile, KernelKey, TuningRecord
 from nnjit_studio.records.backend import WASM, Backend
@@ -456,7 +456,7 @@ class FakeWorkbench:
 
     def run_natively(self, path, feeds):
         self.ran_natively.append(feeds)
-        return NativeRun(12.5, 10, (NativeNode("conv", "Conv", 9.0),), {"y": (1, 2)})
+        return NativeRun(12.5, 10, (NodeTime("conv", "Conv", 9.0),), {"y": np.zeros((1, 2))})
 
     def open_model(self, path, on_phase, feeds=None, on_imported=lambda model: None):
         self.cancelled.clear()
