@@ -18,7 +18,7 @@ def node_times(
     visits: Visits,
     cancelled: Callable[[], bool] = never,
 ) -> tuple[NodeTime, ...]:
-    """Each node of one of the case's sessions, the longest first: means of one inference.
+    """Each node of one of the case's sessions, the longest first: medians of one inference.
 
     The case's folder is as :func:`~nnjit_studio.verdict.measure.measure` left it.
 

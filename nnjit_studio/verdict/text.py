@@ -62,7 +62,7 @@ def figure(verdict: Verdict) -> tuple[str, str]:
             return "", "Not compared: refused" if not own else "Runs in ours alone"
         case "peer alone":
             assert verdict.peer and verdict.peer.ms
-            return milliseconds(verdict.peer.ms.median, 2 if verdict.busy else 3), peer
+            return milliseconds(verdict.peer.ms.median, 2 if verdict.busy else 3), ""
         case "different":
             return "", "The outputs differ"
         case "busy":
@@ -93,7 +93,9 @@ def explanation(verdict: Verdict) -> str:
             return f"{PACKAGE} is not installed. {HOW_TO_GET}"
         case "peer alone":
             assert verdict.peer and verdict.peer.ms
-            return f"{timing(verdict.peer.ms, verdict.busy)}. {verdict.absent}"
+            return (
+                f"{timing(verdict.peer.ms, verdict.busy)} in {LABELS['ort']}; ours does not run it."
+            )
         case "refused":
             return next((row.problem for row in verdict.rows if row.problem), "No samples.")
         case "different":

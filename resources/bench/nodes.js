@@ -3,11 +3,14 @@
  * console when it ends.
  */
 
+import { median } from "./page.js";
+
 /** @typedef {{name: string, op: string, ms: number}} Node */
 
 const [WARMUP_MS, MEASURED_MS] = [400, 1000];
 const [LEAST, MOST] = [5, 200];
-const SUFFIX = "_kernel_time";
+/** Of events: nodes by the ends of their names, and whole runs. */
+const [SUFFIX, RUN] = ["_kernel_time", "model_run"];
 
 /** What is logged from now on; the library takes the console's function when it is loaded. */
 export function catchLines() {
@@ -30,7 +33,7 @@ export async function nodeTimes(session, feeds, lines) {
   await repeat(run, WARMUP_MS, 1, Infinity);
   const runs = await repeat(run, MEASURED_MS, LEAST, MOST);
   session.endProfiling();
-  return meansOf(lines, runs);
+  return mediansOf(lines, runs);
 }
 
 /** @param {() => Promise<void>} run @param {number} ms @param {number} least @param {number} most */
@@ -45,22 +48,22 @@ async function repeat(run, ms, least, most) {
 }
 
 /**
- * Milliseconds of each node in one inference: the mean, because the clock's steps are as long as small nodes.
+ * Milliseconds of each node in one inference, medians; what a node runs several times, in a loop, is added up.
  * @param {string[]} lines of the profiler, one event each
  * @param {number} runs that count, the last ones
  * @returns {Node[]}
  */
-export function meansOf(lines, runs) {
+export function mediansOf(lines, runs) {
   const events = lines.filter((line) => line.startsWith("{")).map((line) => JSON.parse(line.replace(/,\s*$/, "")));
-  const ends = events.flatMap(({ name }, i) => (name === "model_run" ? [i] : []));
-  const first = ends.length > runs ? ends[ends.length - runs - 1] : 0;
-  /** @type {Map<string, Node>} */
+  let left = events.filter(({ name }) => name === RUN).length - 1;
+  /** @type {Map<string, {op: string, us: number[]}>} */
   const found = new Map();
-  for (const { cat, name, dur, args } of events.slice(first)) {
-    if (cat !== "Node" || !name.endsWith(SUFFIX)) continue;
-    const node = found.get(name) ?? { name: name.slice(0, -SUFFIX.length), op: args.op_name, ms: 0 };
-    node.ms += dur / 1000 / runs;
+  for (const { cat, name, dur, args } of events) {
+    if (name === RUN) left--;
+    if (cat !== "Node" || !name.endsWith(SUFFIX) || left >= runs) continue;
+    const node = found.get(name) ?? { op: args.op_name, us: Array(runs).fill(0) };
+    node.us[left] += dur;
     found.set(name, node);
   }
-  return [...found.values()];
+  return [...found].map(([name, { op, us }]) => ({ name: name.slice(0, -SUFFIX.length), op, ms: median(us) / 1000 }));
 }

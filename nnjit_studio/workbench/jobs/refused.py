@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.browsers.flags import Browser
-from nnjit_studio.errors import NnjitError, UserError
+from nnjit_studio.errors import NnjitError, TargetError, UserError
 from nnjit_studio.foreign_wasm.inspection.hotspots.pages import Sampling
 from nnjit_studio.foreign_wasm.inspection.hotspots.records import Hotspots
 from nnjit_studio.foreign_wasm.inspection.hotspots.runtimes import sample_case
@@ -56,7 +56,7 @@ class RefusedRun:
     native_problem: str = ""
     """Why native ONNX Runtime does not run it."""
     nodes: Mapping[str, tuple[NodeTime, ...]] = field(default_factory=dict)
-    """By the verdict's row, the longest first: means of one inference in ONNX Runtime Web."""
+    """By the verdict's row, the longest first: medians of one inference in ONNX Runtime Web."""
     functions: Hotspots | None = None
     """Of the last row, in a Chromium of its own."""
     functions_problem: str = ""
@@ -115,8 +115,8 @@ def run_refused(
         yield from _profiled(model, run, case, peer, visits)
 
 
-def make_refused_faster(model: ModelOnPage, peer: Peer, target: str, on_phase: OnPhase) -> Path:
-    """The faster form of ONNX Runtime Web's module for an engine: from the cache, or made.
+def make_refused_faster(model: ModelOnPage, peer: Peer, on_phase: OnPhase) -> Path:
+    """The faster form of ONNX Runtime Web's module: from the cache, or made and measured here.
 
     Raises
     ------
@@ -131,16 +131,22 @@ def make_refused_faster(model: ModelOnPage, peer: Peer, target: str, on_phase: O
         on_phase(text)
 
     page.begin()
-    return make_turbo(peer.module, _options(model, target), note)
+    return make_turbo(peer.module, _options(model), note)
 
 
-def faster_module(model: ModelOnPage, peer: Peer, target: str) -> Path | None:
-    """The faster form of ONNX Runtime Web's module where it was made before, for this engine."""
-    place = kept_turbo(peer.module, _options(model, target))
+def faster_module(model: ModelOnPage, peer: Peer) -> Path | None:
+    """The faster form of ONNX Runtime Web's module if it was made before."""
+    try:
+        place = kept_turbo(peer.module, _options(model))
+    except TargetError:  # without an engine none was made
+        return None
     return place if place.is_file() else None
 
 
-def _options(model: ModelOnPage, target: str) -> TurboOptions:
+def _options(model: ModelOnPage) -> TurboOptions:
+    """Measured in Chromium, whose engine the embedded view shares, or in Node."""
+    browser = _sampler(model.page.target)
+    target = browser.name if browser else "node"
     return TurboOptions(target=target, no_sandbox=model.page.sandbox.asked_off)
 
 
