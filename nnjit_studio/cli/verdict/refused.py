@@ -72,6 +72,7 @@ def document(run: RefusedRun, survey: Survey) -> dict[str, Any]:
         "native": {"ms": native.ms, "nodes": [vars(n) for n in native.nodes]} if native else None,
         "native_problem": run.native_problem,
         "functions": run.functions.to_json() if run.functions else None,
+        "functions_problem": run.functions_problem,
     }
 
 
