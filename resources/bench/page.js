@@ -19,6 +19,7 @@ export const fetchBytes = async (path) => (await fetch(file(path))).arrayBuffer(
 /** @type {Record<string, any>} by the types of ONNX Runtime Web */
 const ARRAYS = {
   float32: Float32Array,
+  float16: /** @type {any} */ (globalThis).Float16Array ?? Uint16Array,
   float64: Float64Array,
   int64: BigInt64Array,
   int32: Int32Array,

@@ -85,9 +85,8 @@ class StudioSession(QObject):
         self._serving = False
         self._started_s = 0.0
         self._idle_phase = ""
-        self._stopping = False
+        self._stopping = self._unasked = False
         self._then: Callable[[], object] | None = None
-        self._unasked = False
         self._forms = Forms(workbench)
         self._told = {
             Survey: self.surveyed, Verdict: self.verdict_told, Advice: self.advice_told,
