@@ -195,4 +195,4 @@ class RefusedPanel(Panel):
 def _sampled(parts_ms: Mapping[str, float], browser: str) -> str:
     whole = sum(parts_ms.values()) or 1.0
     parts = ", ".join(f"{part} {ms / whole:.0%}" for part, ms in parts_ms.items())
-    return f"Sampled in {browser}: {parts}."
+    return f"{parts}; sampled in {browser}"
