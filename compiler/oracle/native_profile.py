@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from nnjit_studio.compiler.oracle.onnx_reference import refused
-from nnjit_studio.model.native_run import NativeNode, NativeRun
+from nnjit_studio.model.native_run import NativeRun, NodeTime
 
 RUNS = 10
 LONGEST_S = 10.0
@@ -54,11 +55,11 @@ def native_profile(path: Path, feeds: Mapping[str, NDArray[Any]]) -> NativeRun:
         except Exception as e:  # its exceptions have no common class
             raise refused(e) from e
     names = [port.name for port in session.get_outputs()]
-    shapes = {n: tuple(getattr(v, "shape", ())) for n, v in zip(names, values, strict=True)}
-    return NativeRun(statistics.median(whole), len(whole), _nodes(trace), shapes)
+    arrays = {n: v for n, v in zip(names, values, strict=True) if isinstance(v, np.ndarray)}
+    return NativeRun(statistics.median(whole), len(whole), _nodes(trace), arrays)
 
 
-def _nodes(trace: list[dict[str, Any]]) -> tuple[NativeNode, ...]:
+def _nodes(trace: list[dict[str, Any]]) -> tuple[NodeTime, ...]:
     """Median time of each node's kernel, the longest first."""
     found: dict[tuple[str, str], list[float]] = {}
     for event in trace:
@@ -66,5 +67,5 @@ def _nodes(trace: list[dict[str, Any]]) -> tuple[NativeNode, ...]:
         if event.get("cat") == "Node" and name.endswith("_kernel_time"):
             op = str(event.get("args", {}).get("op_name", ""))
             found.setdefault((name.removesuffix("_kernel_time"), op), []).append(event["dur"] / 1e3)
-    nodes = (NativeNode(n, op, statistics.median(ms)) for (n, op), ms in found.items())
+    nodes = (NodeTime(n, op, statistics.median(ms)) for (n, op), ms in found.items())
     return tuple(sorted(nodes, key=lambda node: -node.ms))

@@ -1,13 +1,16 @@
-"""A model's time in native ONNX Runtime."""
+"""A model's time in ONNX Runtime, by node, and what it computes natively."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
-class NativeNode:
+class NodeTime:
     """One node of the runtime's optimised graph."""
 
     name: str
@@ -22,7 +25,7 @@ class NativeRun:
     ms: float
     """Median of the whole runs."""
     runs: int
-    nodes: tuple[NativeNode, ...]
+    nodes: tuple[NodeTime, ...]
     """The longest first, medians."""
-    outputs: Mapping[str, tuple[int, ...]]
-    """Shapes by name."""
+    outputs: Mapping[str, NDArray[Any]]
+    """By name; what is no array, such as a sequence, is left out."""

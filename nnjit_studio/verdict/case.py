@@ -7,7 +7,7 @@ import mmap
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ from nnjit_studio.verdict.figures import relative_error
 PLACE = "model"
 """Folder of the .onnx file in a case's folder."""
 OURS, ORT, LITERT = "nnjit", "ort", "litert"
+TURBO = "turbo"
+"""Name of ONNX Runtime Web with another build of its module, and of that file."""
 DATA_SUFFIXES = (".data", ".onnx_data", ".bin", ".weights", ".pb")
 """Of external data that is not named after its model."""
 NOT_SHIPPED = ("bench/", f"files/{PLACE}/", "files/job.json", "files/input-", "weights.bin")
@@ -45,6 +47,9 @@ class Entry:
     provider: str = "wasm"
     build: str = "ort.wasm.min.mjs"
     """The file of ONNX Runtime Web's package that is loaded."""
+    wasm: str = ""
+    """Of ONNX Runtime Web: the module that is loaded in place of the package's, from the case's
+    folder."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,8 @@ class Case:
     outputs: tuple[TensorSpec, ...]
     threads: int
     entries: Sequence[Entry] = field(default_factory=tuple)
+    reference: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    """What the outputs are compared with; those of the first peer where there is none."""
 
     def job(self, policy: RoundsPolicy, seconds: float | None, watched: bool) -> dict[str, Any]:
         """What the page is to do, for ``resources/bench/models.js``."""
@@ -89,6 +96,16 @@ def ort_entry(folder: Path, onnx: Path) -> Entry:
             link(file, place / file.name)
     external = tuple(file.name for file in files if file.name != onnx.name)
     return Entry(ORT, ORT, f"{PLACE}/{onnx.name}", external)
+
+
+def ort_entries(folder: Path, onnx: Path, module: Path | None) -> list[Entry]:
+    """The same, and once more with this module in the place of the package's own."""
+    ort = ort_entry(folder, onnx)
+    if module is None:
+        return [ort]
+    file = f"{TURBO}.wasm"
+    link(module, folder / file)
+    return [ort, replace(ort, name=TURBO, wasm=file)]
 
 
 def litert_entry(folder: Path, onnx: Path) -> Entry:

@@ -151,17 +151,16 @@ def _with_ratios(verdict: Verdict, samples: Mapping[str, list[float]]) -> Verdic
 
 
 def _with_errors(verdict: Verdict, case: Case, server: PageServer) -> Verdict:
-    """Our rows with how far their outputs are from the peer's."""
-    peer = verdict.peer
-    if peer is None or peer.ms is None:
+    """The rows with how far their outputs are from the reference, or ours from the peer's."""
+    peer, reference = verdict.peer, case.reference
+    if not case.outputs or not (reference or (peer and peer.ms)):
         return verdict
     for row in verdict.rows:
-        if row.who in PEERS or row.ms is None:
+        if row.ms is None or (row.who in PEERS and not reference):
             continue
         try:
-            mine, theirs = (
-                uploaded(case.outputs, server.uploads, who) for who in (row.who, peer.who)
-            )
+            mine = uploaded(case.outputs, server.uploads, row.who)
+            theirs = reference or uploaded(case.outputs, server.uploads, PEERS[0])
             error = worst_error(mine, theirs)
         except BugError as e:
             verdict = with_row(verdict, replace(row, problem=e.error))

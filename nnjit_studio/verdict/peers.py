@@ -43,6 +43,11 @@ class Peer:
     node_modules: Path
     """The folder that holds the package by npm's name."""
 
+    @property
+    def module(self) -> Path:
+        """Its Wasm module."""
+        return self.node_modules / PACKAGE / "dist" / FILES[-1]
+
 
 def own_folder() -> Path:
     """Where peers are installed for this user."""

@@ -14,7 +14,12 @@ LEAST_RATE = 0.6
 """Below it nothing is said of a ratio."""
 DIFFERENT = 0.1
 """Outputs further apart, as a share of the largest value, are not the same computation."""
-LABELS = {"ort": "ONNX Runtime Web", "untuned": "ours, untuned", "tuned": "ours, tuned"}
+LABELS = {
+    "ort": "ONNX Runtime Web",
+    "turbo": "its turbo module",
+    "untuned": "ours, untuned",
+    "tuned": "ours, tuned",
+}
 PEERS = ("ort",)
 """Of the rows, those that are not ours."""
 
@@ -24,7 +29,7 @@ class Row:
     """One engine; None is what is not known yet, or cannot be."""
 
     who: str
-    """``ort``, ``untuned`` or ``tuned``."""
+    """``ort``, ``turbo``, ``untuned`` or ``tuned``."""
     ms: Interval | None = None
     """Of one inference."""
     memory_mib: float | None = None
@@ -34,7 +39,7 @@ class Row:
     shipped_bytes: int | None = None
     """Compressed, without the weights: code, kernels, plan."""
     max_rel_err: float | None = None
-    """Of the outputs against the first peer's."""
+    """Of the outputs against the first peer's; native ONNX Runtime's where ours is absent."""
     problem: str = ""
     """Why this engine does not run the model."""
 
@@ -69,6 +74,8 @@ class Verdict:
     """Pairs that may be measured at most."""
     phase: str = ""
     """What is being done; empty at the end."""
+    absent: str = ""
+    """Why our engine does not run the model at all; its rows are not there then."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Of the peers that are installed."""
     threads: int = 1
@@ -86,8 +93,8 @@ class Verdict:
 
     @property
     def ours(self) -> Row | None:
-        """Tuned if it is, else untuned."""
-        return self.row("tuned") or self.row("untuned")
+        """Tuned if it is, else untuned; where our engine is absent, the peer's turbo module."""
+        return self.row("tuned") or self.row("untuned") or self.row("turbo")
 
     @property
     def ratio(self) -> Interval | None:
@@ -113,13 +120,15 @@ class Verdict:
 
     @property
     def state(self) -> str:
-        """``measuring``, ``no peer``, ``refused``, ``different``, ``busy``, ``not told apart``,
-        ``faster`` or ``slower``: what a headline follows.
+        """``measuring``, ``no peer``, ``peer alone``, ``refused``, ``different``, ``busy``, ``not
+        told apart``, ``faster`` or ``slower``: what a headline follows.
         """
         if self.phase:
             return "measuring"
         if self.peer is None or not self.versions:
             return "no peer"
+        if self.absent and self.peer.ms is not None and self.ours is None:
+            return "peer alone"
         if self.peer.problem or self.ours is None or self.ours.problem:
             return "refused"
         if not self.same:
@@ -134,7 +143,7 @@ class Verdict:
         """The document of ``nnjit compare``; see :func:`from_json`."""
         stated = {name: self.ratio.median if self.ratio else None for name in self.ratios}
         return {
-            "ok": True,
+            "ok": not self.absent,
             **{k: v for k, v in vars(self).items() if k not in ("ratios", "gain", "rows")},
             "versions": dict(self.versions),
             "rows": [row.to_json() for row in self.rows],
@@ -156,6 +165,7 @@ def from_json(data: Mapping[str, Any]) -> Verdict:
     """
     told = ("model", "path", "rate", "sentinel_ms", "pairs", "wanted", "phase", "versions")
     facts = {name: data[name] for name in (*told, "threads", "browser", "created")}
+    facts["absent"] = data.get("absent", "")  # not in files of earlier versions
     rows = tuple(
         Row(**{**row, "ms": Interval(**row["ms"]) if row["ms"] else None}) for row in data["rows"]
     )

@@ -60,6 +60,9 @@ def figure(verdict: Verdict) -> tuple[str, str]:
             return (milliseconds(own.median), "") if own else ("", f"{peer} is not installed")
         case "refused":
             return "", "Not compared: refused" if not own else "Runs in ours alone"
+        case "peer alone":
+            assert verdict.peer and verdict.peer.ms
+            return milliseconds(verdict.peer.ms.median, 2 if verdict.busy else 3), ""
         case "different":
             return "", "The outputs differ"
         case "busy":
@@ -88,6 +91,11 @@ def explanation(verdict: Verdict) -> str:
             return f"{own}, {done}" if own else done[:1].upper() + done[1:]
         case "no peer":
             return f"{PACKAGE} is not installed. {HOW_TO_GET}"
+        case "peer alone":
+            assert verdict.peer and verdict.peer.ms
+            return (
+                f"{timing(verdict.peer.ms, verdict.busy)} in {LABELS['ort']}; ours does not run it."
+            )
         case "refused":
             return next((row.problem for row in verdict.rows if row.problem), "No samples.")
         case "different":
@@ -113,4 +121,5 @@ def table(verdict: Verdict) -> str:
         ).rstrip()
         for row in rows
     ]
-    return "\n".join([headline(verdict), explanation(verdict), "", *lines])
+    absent = ["", f"Ours is absent: {verdict.absent}"] if verdict.absent else []
+    return "\n".join([headline(verdict), explanation(verdict), "", *lines, *absent])

@@ -4,7 +4,9 @@ import { openOnnxRuntime } from "./sessions.js";
 
 conduct(async () => {
   const job = await fetchJob();
-  const { session, feeds, threads } = await openOnnxRuntime(file(job.onnx), job.threads);
+  const externalData = (job.external ?? []).map((/** @type {string} */ path) => ({ path, data: file(`model/${path}`) }));
+  const options = { externalData, wasm: job.wasm && file(job.wasm) };
+  const { session, feeds, threads } = await openOnnxRuntime(file(job.onnx), job.threads, options);
   const given = feeds(await fetchInputs(job));
   const ends = performance.now() + job.warmup_s * 1000;
   do await session.run(given);

@@ -1,9 +1,11 @@
 /**
  * The page of `nnjit bench models` and of verdicts: one model in several sessions, in turns;
- * with `?cold=NAME`, one of them from navigation to its first output.
+ * with `?cold=NAME`, one of them from navigation to its first output; with `?nodes=NAME`, the time
+ * of each node of one of ONNX Runtime Web.
  */
 import { openLiteRt } from "./litert.js";
 import { memoryBytes, watchMemories } from "./memories.js";
+import { catchLines, nodeTimes } from "./nodes.js";
 import { conduct, fetchInputs, fetchJob, file, post, report } from "./page.js";
 import { interleave } from "./rounds.js";
 import { sentinel } from "./sentinel.js";
@@ -21,6 +23,7 @@ import { openOnnxRuntime, openOurs } from "./sessions.js";
  * @property {number} [threads] the job's without it
  * @property {string} [provider] `wasm` without it, or `webgpu`
  * @property {string} [build] the file of ONNX Runtime Web's package
+ * @property {string} [wasm] the module in the place of the package's own
  * @property {Given[]} [inputs] the job's without them
  */
 /**
@@ -38,12 +41,17 @@ import { openOnnxRuntime, openOurs } from "./sessions.js";
 /** So many pairs have an interval; a slow model gets up to three times its budget for them. */
 const [LEAST_ROUNDS, LONGEST] = [12, 3];
 
+/** @param {Entry} entry */
+const ortOptions = ({ external, provider, build, wasm }) => ({
+  externalData: external.map((path) => ({ path, data: file(`model/${path}`) })),
+  provider,
+  build,
+  wasm: wasm && file(wasm),
+});
+
 const OPEN = {
   nnjit: (/** @type {Entry} */ { source, provider }, /** @type {number} */ threads) => openOurs(file(source), threads, provider),
-  ort: (/** @type {Entry} */ { source, external, provider, build }, /** @type {number} */ threads) => {
-    const externalData = external.map((path) => ({ path, data: file(`model/${path}`) }));
-    return openOnnxRuntime(file(source), threads, { externalData, provider, build });
-  },
+  ort: (/** @type {Entry} */ entry, /** @type {number} */ threads) => openOnnxRuntime(file(entry.source), threads, ortOptions(entry)),
   litert: (/** @type {Entry} */ { source }, /** @type {number} */ threads, /** @type {Job} */ { outputs }) => openLiteRt(file(source), threads, outputs),
 };
 
@@ -136,10 +144,25 @@ async function measure(job) {
 }
 
 /** @param {Job} job @param {string} name */
-async function coldStart(job, name) {
-  const inputs = await fetchInputs(job);
+function entryOf(job, name) {
   const entry = job.contenders.find((each) => each.name === name);
   if (!entry) throw new Error(`There is no session ${name}.`);
+  return entry;
+}
+
+/** @param {Job} job @param {string} name */
+async function profile(job, name) {
+  const lines = catchLines();
+  const entry = entryOf(job, name);
+  const opened = await openOnnxRuntime(file(entry.source), entry.threads || job.threads, { ...ortOptions(entry), profiled: true });
+  const nodes = await nodeTimes(opened.session, opened.feeds(await fetchInputs(job)), lines);
+  await report({ type: "nodes", nodes });
+}
+
+/** @param {Job} job @param {string} name */
+async function coldStart(job, name) {
+  const inputs = await fetchInputs(job);
+  const entry = entryOf(job, name);
   const opened = await open(job, entry);
   const created_ms = performance.now();
   await runAndRead(opened, opened.feeds(inputs));
@@ -150,6 +173,7 @@ await conduct(async () => {
   watchMemories();
   /** @type {Job} */
   const job = await fetchJob();
-  const cold = new URL(location.href).searchParams.get("cold");
-  await (cold ? coldStart(job, cold) : measure(job));
+  const asked = new URL(location.href).searchParams;
+  const [cold, nodes] = [asked.get("cold"), asked.get("nodes")];
+  await (cold ? coldStart(job, cold) : nodes ? profile(job, nodes) : measure(job));
 });

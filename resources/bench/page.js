@@ -19,6 +19,7 @@ export const fetchBytes = async (path) => (await fetch(file(path))).arrayBuffer(
 /** @type {Record<string, any>} by the types of ONNX Runtime Web */
 const ARRAYS = {
   float32: Float32Array,
+  float16: /** @type {any} */ (globalThis).Float16Array ?? Uint16Array,
   float64: Float64Array,
   int64: BigInt64Array,
   int32: Int32Array,
@@ -61,11 +62,17 @@ export async function loadScripts(folder, ...scripts) {
   return /** @type {any} */ (globalThis);
 }
 
-/** @param {string} build of ONNX Runtime Web @param {number} threads @returns {Promise<any>} */
-export async function loadOnnxRuntime(build, threads) {
+/**
+ * @param {string} build of ONNX Runtime Web
+ * @param {number} threads
+ * @param {string} [wasm] address of a module in the place of the package's own
+ * @returns {Promise<any>}
+ */
+export async function loadOnnxRuntime(build, threads, wasm = "") {
   const dist = `${NODE_MODULES}onnxruntime-web/dist/`;
-  const ort = await import(`${dist}${build}`);
-  Object.assign(ort.env.wasm, { wasmPaths: dist, numThreads: threads });
+  // The query makes it another copy of the library: one holds one module.
+  const ort = await import(`${dist}${build}${wasm && "?own"}`);
+  Object.assign(ort.env.wasm, { wasmPaths: wasm ? { wasm } : dist, numThreads: threads });
   return ort;
 }
 

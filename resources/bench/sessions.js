@@ -27,7 +27,7 @@ export async function openOurs(manifest, threads, provider = "wasm") {
   return { session, feeds: feedsOf(Tensor), threads, tier: session.tier };
 }
 
-/** @type {Map<string, Promise<any>>} by the files of its package */
+/** @type {Map<string, Promise<any>>} by the files of its package and modules in the place of its own */
 const builds = new Map();
 /** @type {any} the last one */
 let loaded = null;
@@ -35,17 +35,20 @@ let loaded = null;
 /**
  * @param {string} model
  * @param {number} threads
- * @param {{externalData?: {path: string, data: string}[], provider?: string, build?: string, kept?: string[]}} [options] the files that
- *   hold weights of the model; `wasm` or `webgpu`; a file of the package; outputs that stay on the GPU
+ * @param {{externalData?: {path: string, data: string}[], provider?: string, build?: string, kept?: string[],
+ *   wasm?: string, profiled?: boolean}} [options] the files that
+ *   hold weights of the model; `wasm` or `webgpu`; a file of the package; outputs that stay on the GPU; a module in the
+ *   place of the package's own; whether its profiler runs
  * @returns {Promise<Opened>}
  */
-export async function openOnnxRuntime(model, threads, { externalData = [], provider = "wasm", build = "ort.wasm.min.mjs", kept = [] } = {}) {
-  const found = builds.get(build) ?? loadOnnxRuntime(build, threads);
-  builds.set(build, found);
+export async function openOnnxRuntime(model, threads, { externalData = [], provider = "wasm", build = "ort.wasm.min.mjs", kept = [], wasm = "", profiled = false } = {}) {
+  const found = builds.get(build + wasm) ?? loadOnnxRuntime(build, threads, wasm);
+  builds.set(build + wasm, found);
   const ort = (loaded = await found);
   const session = await ort.InferenceSession.create(model, {
     executionProviders: [provider],
     graphOptimizationLevel: "all",
+    enableProfiling: profiled,
     ...(externalData.length ? { externalData } : {}),
     ...(kept.length ? { preferredOutputLocation: Object.fromEntries(kept.map((name) => [name, "gpu-buffer"])) } : {}),
   });

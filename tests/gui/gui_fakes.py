@@ -16,7 +16,7 @@ from types import MappingProxyType
 import numpy as np
 from advices import ADVICE
 from PySide6.QtWidgets import QLabel
-from verdicts import FASTER, NO_PEER
+from verdicts import ALONE, FASTER, NO_PEER, TURBO
 from waiting import PATIENCE_S
 
 from nnjit_studio.analysis.backends import BackendComparison, Side, StepPair
@@ -31,6 +31,8 @@ from nnjit_studio.device.measured import COPY, LATENCY, READ, SPILL, Curve, Meas
 from nnjit_studio.device.primitives import PRIMITIVES, Effect
 from nnjit_studio.engine.browsers.sandbox import Sandbox
 from nnjit_studio.errors import UserError
+from nnjit_studio.foreign_wasm.inspection.facts import FunctionFacts
+from nnjit_studio.foreign_wasm.inspection.hotspots.records import Hotspot, Hotspots
 from nnjit_studio.generation.session import TextBegun, TextEnded, TextRequest, TokenMade
 from nnjit_studio.model import (
     Graph,
@@ -43,7 +45,7 @@ from nnjit_studio.model import (
     Workload,
 )
 from nnjit_studio.model.memory import forecast
-from nnjit_studio.model.native_run import NativeNode, NativeRun
+from nnjit_studio.model.native_run import NativeRun, NodeTime
 from nnjit_studio.model.survey import InputPort, Survey
 from nnjit_studio.records import DeviceProfile, KernelKey, TuningRecord
 from nnjit_studio.records.backend import WASM, Backend
@@ -54,8 +56,10 @@ from nnjit_studio.records.gpu_candidate import parse_candidate
 from nnjit_studio.records.gpu_profile import GpuProfile
 from nnjit_studio.space.lite_space import Verdict
 from nnjit_studio.tuner import events as ev
+from nnjit_studio.verdict.result import Row
 from nnjit_studio.workbench.jobs.diff import TensorValues
 from nnjit_studio.workbench.jobs.page_form import PageForm
+from nnjit_studio.workbench.jobs.refused import RefusedRun
 
 
 @dataclass(frozen=True)
@@ -393,6 +397,13 @@ def survey_of(path, graph, ports=()):
     return Survey(path, sha256(path.name.encode()).hexdigest(), 1 << 20, 17, tuple(ports), raw)
 
 
+HOTSPOTS = Hotspots(
+    "Chromium 156",
+    (Hotspot("x.wasm", 7, "", 600.0, 700.0, 0.6, FunctionFacts(7, 900, "", spills=3)),),
+    1000.0, {"wasm": 900.0, "javascript": 100.0}, 1, {"x.wasm": 4096},
+)  # fmt: skip
+
+
 class FakeWorkbench:
     """Plays all parts of a workbench, its jobs by the names of their functions.
 
@@ -411,7 +422,8 @@ class FakeWorkbench:
         self.rests = False
         self.open_error: Exception | None = None
         self.holds_import = False
-        self.ran_natively: list[object] = []
+        self.ran_refused: list[object] = []
+        self.module: Path | None = None
         self.survey_error: Exception | None = None
         self.ports: tuple[InputPort, ...] = ()
         self.fed: list[object] = []
@@ -454,9 +466,30 @@ class FakeWorkbench:
             raise self.survey_error
         return survey_of(path, self.model.graph, self.ports)
 
-    def run_natively(self, path, feeds):
-        self.ran_natively.append(feeds)
-        return NativeRun(12.5, 10, (NativeNode("conv", "Conv", 9.0),), {"y": (1, 2)})
+    def run_refused(self, refused, visits, peer, effort, before, module):
+        """Plays a run in three steps: nothing known, the verdict, everything."""
+        self.cancelled.clear()
+        self.ran_refused.append((refused, module))
+        native = NativeRun(12.5, 10, (NodeTime("conv", "Conv", 9.0),), {"y": np.zeros((1, 2))})
+        begun = replace(TURBO if module else ALONE, absent=refused.why)
+        if peer is None:
+            yield RefusedRun(replace(begun, rows=(Row("ort"),), versions={}), native=native)
+            return
+        yield RefusedRun(replace(begun, phase="measuring"), native=native)
+        if self.job_error is not None:
+            raise self.job_error
+        nodes = {"ort": (NodeTime("foo", "Foo", 30.0), NodeTime("conv", "Conv", 10.0))}
+        if module:
+            nodes["turbo"] = (NodeTime("conv", "Conv", 5.0),)
+        yield RefusedRun(begun, "", native, nodes=nodes, functions=HOTSPOTS)
+
+    def faster_module(self, peer):
+        return self.module
+
+    def make_refused_faster(self, peer, on_phase):
+        on_phase("function 7, loop 1: best 1.50x")
+        self.module = Path("turbo.wasm")
+        return self.module
 
     def open_model(self, path, on_phase, feeds=None, on_imported=lambda model: None):
         self.cancelled.clear()

@@ -67,7 +67,7 @@ def test_a_number_is_large_only_where_it_may_be_stated(panel):
         shown[state] = panel.figure.text()
     assert shown == {
         "faster": "1.99x", "slower": "0.80x", "measuring": "2.0x", "no peer": "59.6 ms",
-        "busy": "", "not told apart": "", "refused": "", "different": "",
+        "busy": "", "not told apart": "", "refused": "", "different": "", "peer alone": "119 ms",
     }  # fmt: skip
 
 

@@ -45,6 +45,14 @@ REFUSED = replace(
 DIFFERENT = replace(
     FASTER, rows=(*FASTER.rows[:2], replace(FASTER.rows[2], max_rel_err=0.7))
 )  # fmt: skip
+ALONE = replace(
+    FASTER, absent="The operator Foo of node 'foo' is not supported.", rows=FASTER.rows[:1],
+    ratios={}, gain=None,
+)  # fmt: skip
+TURBO = replace(
+    ALONE, rows=(*ALONE.rows, Row("turbo", Interval(79.1, 78.0, 80.2), max_rel_err=0.0)),
+    ratios={"ort": Interval(1.5, 1.46, 1.53)},
+)  # fmt: skip
 STATES = {
     "faster": FASTER,
     "slower": SLOWER,
@@ -53,6 +61,7 @@ STATES = {
     "measuring": MEASURING,
     "no peer": NO_PEER,
     "refused": REFUSED,
+    "peer alone": ALONE,
     "different": DIFFERENT,
 }
 

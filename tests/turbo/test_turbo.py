@@ -16,6 +16,7 @@ from nnjit_studio.foreign_wasm.turbo.gate.engines import Node, engine_of
 from nnjit_studio.foreign_wasm.turbo.gate.gain import gain_of
 from nnjit_studio.foreign_wasm.turbo.gate.gate import Settings
 from nnjit_studio.foreign_wasm.turbo.job import Turbo, TurboOptions, turbo
+from nnjit_studio.foreign_wasm.turbo.kept import kept_turbo, make_turbo
 from nnjit_studio.foreign_wasm.turbo.licence import licence_of
 from nnjit_studio.foreign_wasm.turbo.models import runtime_of
 from nnjit_studio.foreign_wasm.turbo.outputs import outputs_for
@@ -121,3 +122,29 @@ def test_a_gain_has_an_interval_that_holds_its_median() -> None:
     gain = gain_of([2.0, 2.2, 1.8, 2.1, 2.0, 1.9, 2.4, 2.0], [1.0] * 8)
     assert gain.low <= gain.median <= gain.high
     assert gain.median == pytest.approx(2.0)
+
+
+def test_a_faster_module_is_made_once_for_each_file_engine_and_set_of_passes(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = package / "dist" / "kernels.wasm"
+    made: list[Path] = []
+
+    def play(_: Path, out: Path, *rest: object) -> None:
+        out.parent.mkdir(parents=True)
+        out.write_bytes(b"faster")
+        made.append(out)
+
+    monkeypatch.setattr("nnjit_studio.foreign_wasm.turbo.kept.turbo", play)
+    node = TurboOptions(target="node")
+    for _ in range(2):
+        assert make_turbo(file, node, print, tmp_path).read_bytes() == b"faster"
+    assert made == [kept_turbo(file, node, tmp_path)]
+    other = tmp_path / "other.wasm"
+    other.write_bytes(file.read_bytes() + b"\0\1\0")
+    places = {
+        kept_turbo(each, TurboOptions(target="node", fma=fma), tmp_path).parent
+        for each in (file, other)
+        for fma in (False, True)
+    }
+    assert len(places) == 4

@@ -8,7 +8,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from verdicts import BEGUN, BUSY, FASTER, MEASURING, NO_PEER, REFUSED, ROUGH, SAME, STATES
+from verdicts import (
+    ALONE,
+    BEGUN,
+    BUSY,
+    FASTER,
+    MEASURING,
+    NO_PEER,
+    REFUSED,
+    ROUGH,
+    SAME,
+    STATES,
+    TURBO,
+)
 
 from nnjit_studio.verdict import store
 from nnjit_studio.verdict.case import link, shipped_bytes
@@ -67,6 +79,17 @@ def test_without_a_peer_it_is_said_how_to_get_one() -> None:
     assert headline(NO_PEER) == "59.6 ms"
     assert "nnjit peers install" in explanation(NO_PEER)
     assert "Foo(1)" in explanation(REFUSED)
+
+
+def test_where_ours_is_absent_a_turbo_module_is_compared_with_the_peers_own() -> None:
+    assert ALONE.state == "peer alone" and headline(ALONE) == "119 ms"
+    assert TURBO.state == "faster" and headline(TURBO) == "1.50x ONNX Runtime Web"
+    for verdict in (ALONE, TURBO):
+        assert table(verdict).endswith(f"Ours is absent: {verdict.absent}")
+        document = verdict.to_json()
+        assert not document["ok"] and document["absent"] and from_json(document) == verdict
+    earlier = {k: v for k, v in FASTER.to_json().items() if k != "absent"}
+    assert from_json(earlier) == FASTER
 
 
 def test_untuned_counts_where_nothing_is_tuned() -> None:

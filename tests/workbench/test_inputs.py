@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nnjit_studio.errors import UserError
-from nnjit_studio.model import Graph, TensorSpec
+from nnjit_studio.model import GivenShapes, Graph, TensorSpec
 from nnjit_studio.model.survey import InputPort, Survey
 from nnjit_studio.workbench.inputs import edited, roles, texts, values
 
@@ -143,3 +143,15 @@ def test_inputs_of_an_open_model_are_drawn_filled_and_read(tmp_path):
         edited.from_file(tmp_path / "text.npy", x)
     assert edited.unfit([TensorSpec("x", (2, 3), "f32")], {}) == "x"
     assert edited.described(np.array([-1.0, 2.0])) == "-1 to 2, mean 0.5"
+
+
+def test_a_file_is_fed_with_what_is_given_and_draws_the_rest():
+    found = survey(
+        port("n", 2), port("m", name="mask", dtype="int64"), port(name="sr", dtype="int64")
+    )
+    arrays = values.fed(found, GivenShapes({"n": 3}), {"mask": np.zeros(5, np.int64)})
+    assert arrays["x"].shape == (3, 2) and not arrays["mask"].any() and arrays["sr"] == 16000
+    shaped = values.fed(found, GivenShapes(shapes={"x": (4, 2), "mask": (6,)}), None)
+    assert shaped["x"].shape == (4, 2) and shaped["mask"].shape == (6,)
+    with pytest.raises(UserError, match=r"'n' of m\.onnx is open"):
+        values.fed(found, GivenShapes({"m": 1}), None)

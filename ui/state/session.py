@@ -29,6 +29,7 @@ from nnjit_studio.ui.widgets.worker import Worker
 from nnjit_studio.verdict.result import Verdict
 from nnjit_studio.workbench import Workbench, jobs
 from nnjit_studio.workbench.jobs.page_form import PageForm
+from nnjit_studio.workbench.jobs.refused import RefusedRun
 from nnjit_studio.workbench.open_model import Feeds
 
 log = logging.getLogger(__name__)
@@ -66,6 +67,8 @@ class StudioSession(QObject):
     """What the kernel database has of the open model's workloads, newest first."""
     verdict_told = Signal(object)
     """``Verdict``: What is known of the open model in each engine, while that is measured."""
+    refused_told = Signal(object)
+    """``RefusedRun``: What is known of a model that was not imported, while it is measured."""
     advice_told = Signal(object)
     """``Advice``: What is known of other forms of the open model, while they are measured."""
     device_changed = Signal(object)
@@ -82,10 +85,13 @@ class StudioSession(QObject):
         self._serving = False
         self._started_s = 0.0
         self._idle_phase = ""
-        self._stopping = False
+        self._stopping = self._unasked = False
         self._then: Callable[[], object] | None = None
-        self._unasked = False
         self._forms = Forms(workbench)
+        self._told = {
+            Survey: self.surveyed, Verdict: self.verdict_told, Advice: self.advice_told,
+            RefusedRun: self.refused_told,
+        }  # fmt: skip
         self._next: tuple[str, str, Work] | None = None
         self.worker = Worker(self)
         self.worker.yielded.connect(self._take)
@@ -312,7 +318,9 @@ class StudioSession(QObject):
         self.state.reduce(events)
         self.state.take_text(item for item in items if isinstance(item, TextEvent))
         told = [item.text for item in items if isinstance(item, Phase)]
-        told += [item.phase for item in items if isinstance(item, Advice) and item.phase]
+        told += [
+            item.phase for item in items if isinstance(item, (Advice, RefusedRun)) and item.phase
+        ]
         if told:
             self.state.set_phase(told[-1][:1].upper() + told[-1][1:])
         if self._stopping and self.state.summary is None:
@@ -320,14 +328,10 @@ class StudioSession(QObject):
         if self._next is not None:  # the first cancel may have come before the job began
             self.workbench.page.cancel()
         for item in items:
-            if isinstance(item, Survey):
-                self.surveyed.emit(item)
+            if type(item) in self._told:
+                self._told[type(item)].emit(item)
             elif isinstance(item, Imported):
                 self.imported.emit(item.model)
-            elif isinstance(item, Verdict):
-                self.verdict_told.emit(item)
-            elif isinstance(item, Advice):
-                self.advice_told.emit(item)
             elif isinstance(item, Phase):
                 log.info("%s", item.text)
             elif isinstance(item, ev.Event):

@@ -20,8 +20,9 @@ NOT_INSTALLED = "not installed"
 
 
 def bar_colour(theme: Theme, who: str) -> QColor:
-    """What is ours is blue, what is not is grey."""
-    return QColor(theme.peer if who in PEERS else getattr(theme, who))
+    """What is ours is blue, what is not is grey; a turbo module is ours."""
+    name = "tuned" if who == "turbo" else who
+    return QColor(theme.peer if who in PEERS else getattr(theme, name))
 
 
 class Bars(QWidget):

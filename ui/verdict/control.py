@@ -38,6 +38,8 @@ class VerdictControl(QObject):
 
     rested = Signal()
     """Nothing is to be measured any more."""
+    peer_found = Signal()
+    """Another ONNX Runtime Web is there now."""
 
     def __init__(self, host: Host, panel: VerdictPanel, visits: Visits | None) -> None:
         super().__init__(host)
@@ -93,6 +95,7 @@ class VerdictControl(QObject):
             return
         self._host.settings.setValue(FOLDER_KEY, str(folder))
         self.measure()
+        self.peer_found.emit()
 
     def last(self) -> list[Verdict]:
         """What was measured before, the newest first."""
@@ -102,7 +105,8 @@ class VerdictControl(QObject):
     def _folder(self) -> Path:
         return self._host.session.workbench.database.path.parent
 
-    def _peer(self) -> peers.Peer | None:
+    def peer(self) -> peers.Peer | None:
+        """The ONNX Runtime Web that models are compared with: the user's choice first."""
         chosen = self._host.settings.value(FOLDER_KEY)
         mine = peers.find_peer(Path(chosen)) if isinstance(chosen, str) else None
         return mine or peers.find_peer()
@@ -110,6 +114,8 @@ class VerdictControl(QObject):
     # Following the session
 
     def _done(self, job: str, _: object) -> None:
+        if job == INSTALL:
+            self.peer_found.emit()
         model = self._host.session.state.model
         if model is None or self._visits is None:
             return
@@ -144,7 +150,7 @@ class VerdictControl(QObject):
         effort, visits = self._due, self._visits
         if effort is None or visits is None or self._host.session.paused or self._host.session.busy:
             return
-        peer, folder = self._peer(), self._folder
+        peer, folder = self.peer(), self._folder
 
         def work(bench: Workbench) -> Iterator[Verdict]:
             before = store.last_verdicts(folder)

@@ -16,6 +16,7 @@ from nnjit_studio.ui.kernel.feature import KERNEL
 from nnjit_studio.ui.log.feature import LOG
 from nnjit_studio.ui.profile.feature import PROFILE
 from nnjit_studio.ui.records.feature import DATABASE
+from nnjit_studio.ui.refused.feature import REFUSED
 from nnjit_studio.ui.tensors.feature import TENSORS
 from nnjit_studio.ui.tuning.feature import LATENCY, PLAN, ROUNDS, SPACE, TUNING
 from nnjit_studio.ui.wasm.feature import WASM
@@ -75,8 +76,8 @@ OWN_ACTIONS = (
 
 
 FEATURES: tuple[Feature[Panel], ...] = (
-    GRAPH, PROFILE, ADVICE, KERNEL, DIFF, TENSORS, TEXT, WASM, TUNING, ROUNDS, LATENCY, SPACE, PLAN,
-    DATABASE, BACKENDS, BROWSERS, DEVICE, DEVICES, LOG,
+    GRAPH, PROFILE, ADVICE, KERNEL, DIFF, TENSORS, TEXT, WASM, REFUSED, TUNING, ROUNDS, LATENCY,
+    SPACE, PLAN, DATABASE, BACKENDS, BROWSERS, DEVICE, DEVICES, LOG,
 )  # fmt: skip
 """Those of one place are tabs in this order."""
 

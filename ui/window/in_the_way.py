@@ -16,6 +16,7 @@ JOBS: Mapping[str, str] = {
     "device": "The device is being measured", "export": "A bundle is being written",
     "report": "A report is being written", EXAMINE: "This machine is being examined",
     "text": "A text is being made", "backend": "The backend is being changed",
+    "turbo": "A faster module is being made",
 }  # fmt: skip
 AFTER_EXAMINE = ("open", "sample")
 """What waits for the end of the examination by itself."""

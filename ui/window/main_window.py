@@ -18,6 +18,7 @@ from nnjit_studio.ui.dock.feature import Feature
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.files.trial import Trials
 from nnjit_studio.ui.opening.editor import FEED, InputEditing
+from nnjit_studio.ui.refused.control import RUN, RefusedModels
 from nnjit_studio.ui.state.jobs import JobProblem, export_bundle, export_report
 from nnjit_studio.ui.state.services import PageVisits
 from nnjit_studio.ui.state.session import StudioSession
@@ -39,7 +40,6 @@ from nnjit_studio.ui.window.menus import Menus
 from nnjit_studio.ui.window.opening import ModelOpener
 from nnjit_studio.ui.window.page_watch import PageWatch
 from nnjit_studio.ui.window.preferences import SettingsControl
-from nnjit_studio.ui.window.refused import RefusedModels
 from nnjit_studio.ui.window.session_files import SessionFiles
 from nnjit_studio.ui.window.tuning_control import TuningControl
 from nnjit_studio.ui.window.welcome_flow import WelcomeFlow
@@ -134,7 +134,7 @@ class StudioWindow(QMainWindow):
         self.closing = Closing(self.host)
         self.first_run = FirstRun(self.host)
         self.inputs = InputEditing(self.host)
-        self.refused = RefusedModels(self.host)
+        self.refusals = RefusedModels(self.host, self.verdict)
         self.tuner = TuningControl(self.host, self.opener.reopen, self.closing)
         self.preferences = SettingsControl(
             self.host, self.backend, self.menus.choose_theme, self.tuner.show_budget
@@ -235,9 +235,9 @@ class StudioWindow(QMainWindow):
 
     def _problem(self, problem: JobProblem) -> None:
         self._enable()
-        if problem.job == VERDICT or self.page.explains(problem):
+        if problem.job in (VERDICT, RUN) or self.page.explains(problem):
             return
-        if not self.refused.tell(problem):
+        if not self.refusals.tell(problem):
             self.host.tell(problem)
 
     # What actions and the user's hand do

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,15 +11,17 @@ from nnjit_studio.cli.common import INPUTS, JSON, MODEL, answer, load_inputs, no
 from nnjit_studio.cli.import_options import IMPORTING
 from nnjit_studio.cli.running import workbench
 from nnjit_studio.cli.target_options import target_options
-from nnjit_studio.cli.verbs import COUNT, PATH, POSITIVE, argument, group, option, same, verb
+from nnjit_studio.cli.verbs import COUNT, FILE, PATH, POSITIVE, argument, group, option, same, verb
 from nnjit_studio.cli.verdict.bundles import BUNDLE_LIMITS, compare_bundles
+from nnjit_studio.cli.verdict.refused import document, refused_model, run_refused, text
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.doctor.deployment.versions import Limits
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.pages.opening import open_page
 from nnjit_studio.engine.pages.server import PageServer
-from nnjit_studio.errors import BugError, UserError
+from nnjit_studio.errors import BugError, ModelError, UserError
 from nnjit_studio.model import ImportOptions
+from nnjit_studio.model.survey import Survey
 from nnjit_studio.records.target_options import TargetOptions
 from nnjit_studio.verdict.measure import Effort, Visits
 from nnjit_studio.verdict.peers import HOW_TO_GET, VARIABLE, Peer, find_peer
@@ -26,6 +29,7 @@ from nnjit_studio.verdict.result import Verdict
 from nnjit_studio.verdict.store import last_verdicts, remember
 from nnjit_studio.verdict.text import table
 from nnjit_studio.workbench import jobs
+from nnjit_studio.workbench.jobs.refused import RefusedRun
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,11 @@ class CompareOptions:
         None, f"Folder that has onnxruntime-web; else {VARIABLE}, node_modules, or the user's."
     )
     seconds: float = option(10.0, "Seconds of rounds, at most.", type=POSITIVE)
+    runtime: Path | None = option(
+        None,
+        "Another build of ONNX Runtime Web's module, such as that of `nnjit turbo`: it runs too.",
+        type=FILE,
+    )
     cold: int = option(3, "Cold starts of each engine.", type=COUNT)
     inputs: Path | None = same(INPUTS)
 
@@ -70,6 +79,9 @@ def compare(
     Both run in turns in one page, called as a page would call them: ours with its first kernels,
     and with the best that tuning has found if `nnjit tune` has run. The ratio comes with the
     99.9 % interval of its pairs, and is left out where the machine is too busy to tell.
+
+    A MODEL that the importer refuses runs in ONNX Runtime Web alone: its rows, what stands in the
+    way, and the time of each node. The exit code is 1 then.
     """
     if other is not None:
         compare_bundles(model, other, limits, options.seconds, target, as_json)
@@ -80,11 +92,15 @@ def compare(
         bench, folder = opened.bench, opened.bench.database.path.parent
         before = last_verdicts(folder)
 
-        def work() -> Verdict:
-            bench.open_model(model, note, feeds)
-            effort, last = Effort(options.seconds, options.cold), None
-            phase = ""
-            for last in bench.run(jobs.verdict, page_visits(target), peer, effort, before):
+        def work() -> Verdict | tuple[RefusedRun, Survey]:
+            how = page_visits(target), peer, Effort(options.seconds, options.cold), before
+            try:
+                bench.open_model(model, note, feeds)
+            except ModelError as refusal:
+                refused = refused_model(bench, model, feeds, refusal)
+                return run_refused(bench, refused, *how, options.runtime), refused.survey
+            last, phase = None, ""
+            for last in bench.run(jobs.verdict, *how, options.runtime):
                 if last.phase != phase:
                     phase = last.phase
                     note(phase or "done")
@@ -93,8 +109,13 @@ def compare(
             return last
 
         found = opened.run(work)
-        remember(folder, found)
-    answer(as_json, found.to_json(), table(found))
+        if isinstance(found, Verdict):
+            remember(folder, found)
+    if isinstance(found, Verdict):
+        answer(as_json, found.to_json(), table(found))
+        return
+    answer(as_json, document(*found), text(*found))
+    sys.exit(1)
 
 
 def find(peers: str, folder: Path | None) -> Peer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zipfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnjit_studio.errors import UserError
+from nnjit_studio.model import GivenShapes
 from nnjit_studio.model.survey import InputPort, Survey
+from nnjit_studio.workbench.inputs import roles
 
 Arrays = dict[str, NDArray[Any]]
 Sizes = Mapping[str, int]
@@ -55,6 +58,32 @@ def drawn(survey: Survey, sizes: Sizes, constants: Mapping[str, float], seed: in
         else:
             arrays[port.name] = np.ones(shape, port.dtype)
     return arrays
+
+
+def fed(survey: Survey, shapes: GivenShapes, given: Mapping[str, NDArray[Any]] | None) -> Arrays:
+    """Inputs of a file: those given, else drawn at the sizes that the user named.
+
+    Raises
+    ------
+    UserError
+        When a size is open.
+    """
+    given = given or {}
+    ports = [
+        replace(port, dims=shapes.shapes.get(port.name, port.dims))
+        for port in survey.inputs
+        if port.name not in given
+    ]
+    rest = replace(survey, inputs=tuple(ports))
+    unknown = [dim for dim in rest.open_dims if dim not in shapes.dims]
+    unknown += [port.name for port in ports if port.dims is None]
+    if unknown:
+        raise UserError(
+            f"The size {unknown[0]!r} of {survey.path.name} is open.",
+            f"Give it with --dim {unknown[0]}=NUMBER, or give the arrays with --inputs.",
+        )
+    constants = {each.name: each.first for each in roles.constants_of(rest)}
+    return {**drawn(rest, shapes.dims, constants), **given}
 
 
 def read_npz(path: Path, survey: Survey) -> Arrays:

@@ -13,9 +13,14 @@ from nnjit_studio.workbench.jobs.export import (
     write_programs,
 )
 from nnjit_studio.workbench.jobs.feed import feed
-from nnjit_studio.workbench.jobs.lookups import onnx_attributes, records, run_natively, survey
+from nnjit_studio.workbench.jobs.lookups import onnx_attributes, records, survey
 from nnjit_studio.workbench.jobs.page_form import take_form
 from nnjit_studio.workbench.jobs.profile import profile
+from nnjit_studio.workbench.jobs.refused import (
+    faster_module,
+    make_refused_faster,
+    run_refused,
+)
 from nnjit_studio.workbench.jobs.sizes import profile_sizes
 from nnjit_studio.workbench.jobs.verdict import verdict
 
@@ -28,8 +33,10 @@ __all__ = [
     "explain",
     "export",
     "export_any_size",
+    "faster_module",
     "feed",
     "inspect",
+    "make_refused_faster",
     "measure_device",
     "onnx_attributes",
     "profile",
@@ -37,7 +44,7 @@ __all__ = [
     "records",
     "report",
     "run_kernel",
-    "run_natively",
+    "run_refused",
     "survey",
     "take_form",
     "tensor",

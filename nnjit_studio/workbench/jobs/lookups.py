@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nnjit_studio.model.native_run import NativeRun
 from nnjit_studio.model.survey import Survey
 from nnjit_studio.records import TuningRecord
 from nnjit_studio.workbench.model import ModelOnPage
-from nnjit_studio.workbench.open_model import Feeds
 
 
 def onnx_attributes(model: ModelOnPage) -> dict[str, dict[str, str]]:
@@ -37,16 +35,3 @@ def survey(model: ModelOnPage, path: Path) -> Survey:
         When it is no valid model.
     """
     return model.page.process.survey(path)
-
-
-def run_natively(model: ModelOnPage, path: Path, feeds: Feeds) -> NativeRun:
-    """Time a file in native ONNX Runtime; it ends when the page is cancelled.
-
-    Raises
-    ------
-    UserError
-        When ONNX Runtime cannot run it, or it was cancelled.
-    """
-    model.page.begin()
-    with model.page.compiler_killed_on_cancel():
-        return model.page.process.native_run(path, feeds)

@@ -12,7 +12,7 @@ from nnjit_studio.bundle.manifest import MANIFEST_FILE
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.records import TIERS, Kernel
 from nnjit_studio.records.backend import WASM
-from nnjit_studio.verdict.case import OURS, Case, Entry, ort_entry, write_inputs
+from nnjit_studio.verdict.case import ORT, OURS, TURBO, Case, Entry, ort_entries, write_inputs
 from nnjit_studio.verdict.measure import Effort, Visits, measure
 from nnjit_studio.verdict.peers import PACKAGE, Peer
 from nnjit_studio.verdict.result import Row, Verdict
@@ -29,6 +29,7 @@ def verdict(
     peer: Peer | None,
     effort: Effort,
     before: Sequence[Verdict] = (),
+    module: Path | None = None,
 ) -> Iterator[Verdict]:
     """Compare the open model, as a page would ship it, with the peer; what is known so far.
 
@@ -38,6 +39,8 @@ def verdict(
         None where none is installed: then ours alone are measured.
     before
         Earlier verdicts: they tell how fast the sentinel usually is on this machine.
+    module
+        Another build of the peer's module, which is measured too.
 
     Raises
     ------
@@ -54,7 +57,8 @@ def verdict(
     with page.working(), tempfile.TemporaryDirectory(prefix="nnjit-verdict-") as name:
         folder = Path(name)
         tuned = any(model.choose_known(WASM).values())
-        rows = [Row("ort"), Row(FIRST_GUESS), *([Row(TUNED)] if tuned else [])]
+        theirs = [Row(ORT), *([Row(TURBO)] if module and peer else [])]
+        rows = [*theirs, Row(FIRST_GUESS), *([Row(TUNED)] if tuned else [])]
         begun = Verdict(
             opened.path.name,
             str(opened.path.absolute()),
@@ -66,7 +70,7 @@ def verdict(
             created=SystemClock().now_iso(),
         )
         yield begun
-        entries = [ort_entry(folder, opened.path)] if peer else []
+        entries = ort_entries(folder, opened.path, module) if peer else []
         entries.append(_shipped(model, FIRST_GUESS, _first_guesses(model), folder))
         if tuned:
             entries.append(_shipped(model, TUNED, model.kernels(TIERS, WASM), folder))

@@ -5,14 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from verdicts import fake_peer
 
 import nnjit_studio.analysis as analysis
 import nnjit_studio.compiler as compiler
 import nnjit_studio.engine as engine
 import nnjit_studio.workbench as workbench_room
-from nnjit_studio.errors import UnsupportedOpError, UserError
+from nnjit_studio.errors import PageError, UnsupportedOpError, UserError
 from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.state.window_words import WORDS, in_window
+from nnjit_studio.ui.verdict.panel import INSTALL
+from nnjit_studio.verdict import peers
 
 
 def steps(window):
@@ -20,25 +23,88 @@ def steps(window):
     return {row.itemAt(i).widget().text(): row.itemAt(i).widget() for i in range(row.count())}
 
 
-def test_a_refused_model_keeps_its_graph_and_runs_natively(qtbot, window, workbench, model_file):
+@pytest.fixture
+def refusing(window, workbench, tmp_path, monkeypatch):
+    """A window that can open pages for a job, and whose importer refuses every model."""
+    monkeypatch.setenv(peers.VARIABLE, str(fake_peer(tmp_path / "peers", "")))
+    workbench.database.path = tmp_path / "kernels.db"
     workbench.open_error = UnsupportedOpError("The operator Fancy is not supported.", "Replace it.")
+    window.host.visits = object()
+    return window
+
+
+def refuse(qtbot, window, model_file):
     with qtbot.waitSignal(window.session.problem):
         assert window.open_model(model_file)
-    qtbot.waitUntil(lambda: bool(window.graph.view.boxes))
-    assert not window.welcome.page.isVisible() and window.session.state.model is None
-    assert "Fancy" in window.message.text.text()
-    assert set(steps(window)) == {"What stands in the way", "Run it in ONNX Runtime"}
-    with qtbot.waitSignal(window.session.done):
-        steps(window)["Run it in ONNX Runtime"].click()
-    assert workbench.ran_natively
-    dialog = window.refused.dialog
-    assert dialog.isVisible() and "Fancy" in dialog.summary.text()
-    assert [dialog.nodes.item(0, i).text() for i in range(4)] == [
-        "conv",
-        "Conv",
-        "9.000",
-        "100.0 %",
-    ]
+    return window.panel("refused")
+
+
+def column(table, title):
+    place = [c.title for c in table.model.columns].index(title)
+    return [table.model.index(i, place).data() for i in range(table.model.rowCount())]
+
+
+def test_a_refused_model_runs_in_onnx_runtime_web(qtbot, refusing, workbench, model_file):
+    panel = refuse(qtbot, refusing, model_file)
+    qtbot.waitUntil(lambda: panel.functions.model.rowCount() == 1)
+    assert bool(refusing.graph.view.boxes) and not refusing.welcome.page.isVisible()
+    assert refusing.session.state.model is None
+    assert "Fancy" in panel.why.text() and "Fancy" in refusing.message.text.text()
+    ((refused, module),) = workbench.ran_refused
+    assert module is None and refused.why == "The operator Fancy is not supported."
+    assert panel.verdict.verdict.state == "peer alone" and panel.verdict.headline == "119 ms"
+    assert column(panel.nodes, "node") == ["foo", "conv"]
+    assert column(panel.nodes, "web ms") == ["30.000", "10.000"]
+    assert column(panel.nodes, "native ms")[1] == "9.000"
+    assert column(panel.nodes, "share") == ["75.0%", "25.0%"]
+    assert column(panel.functions, "function") == ["7"]
+    assert "Chromium 156" in panel.said[panel.functions].text()
+
+
+def test_one_button_makes_onnx_runtime_faster(qtbot, refusing, workbench, model_file):
+    panel = refuse(qtbot, refusing, model_file)
+    qtbot.waitUntil(lambda: panel.functions.model.rowCount() == 1)
+    panel.faster.click()
+    qtbot.waitUntil(
+        lambda: len(workbench.ran_refused) == 2 and panel.verdict.headline.startswith("1.50x")
+    )
+    assert workbench.ran_refused[1][1] == workbench.module
+    assert panel.verdict.verdict.state == "faster" and "1.50x" in panel.verdict.headline
+    assert column(panel.nodes, "turbo ms")[1] == "5.000"
+
+
+def test_without_a_peer_the_panel_says_how_to_get_one(
+    qtbot, refusing, workbench, model_file, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(peers, "find_peer", lambda given=None: None)
+    panel = refuse(qtbot, refusing, model_file)
+    qtbot.waitUntil(lambda: panel.verdict.missing)
+    assert panel.verdict.first.text() == INSTALL and panel.verdict.second.isVisibleTo(panel)
+    assert not panel.faster.isEnabled()
+    assert column(panel.nodes, "native ms") == ["9.000"]
+
+
+def test_a_run_that_fails_is_told_where_it_is_read(qtbot, refusing, workbench, model_file):
+    workbench.job_error = PageError("The page's process ended.")
+    panel = refuse(qtbot, refusing, model_file)
+    qtbot.waitUntil(lambda: "process ended" in panel.verdict.explanation.text())
+    assert "Fancy" in refusing.message.text.text(), "the bar still says why"
+
+
+def test_the_next_model_takes_the_place_of_the_refused_one(qtbot, refusing, workbench, model_file):
+    panel = refuse(qtbot, refusing, model_file)
+    qtbot.waitUntil(lambda: panel.functions.model.rowCount() == 1)
+    workbench.open_error = None
+    with qtbot.waitSignal(refusing.session.done):
+        assert refusing.open_model(model_file)
+    assert not panel.tabs.isVisibleTo(panel) and not panel.functions.model.rows
+
+
+def test_a_window_without_pages_shows_what_stands_in_the_way(qtbot, window, workbench, model_file):
+    workbench.open_error = UnsupportedOpError("The operator Fancy is not supported.", "Replace it.")
+    panel = refuse(qtbot, window, model_file)
+    assert set(steps(window)) == {"What stands in the way"}
+    assert panel.tabs.isVisibleTo(panel) and not workbench.ran_refused
 
 
 def test_a_cancelled_opening_offers_nothing(qtbot, window, workbench, model_file):

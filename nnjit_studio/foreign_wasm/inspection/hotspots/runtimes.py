@@ -13,11 +13,17 @@ import onnx
 from numpy.typing import NDArray
 
 from nnjit_studio.compiler.onnx_file.check import load_model
+from nnjit_studio.engine.browsers import browsers
+from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.errors import ModelError
+from nnjit_studio.foreign_wasm.inspection.hotspots.pages import Sampling, sample_runtime
+from nnjit_studio.foreign_wasm.inspection.hotspots.records import Hotspots
+from nnjit_studio.foreign_wasm.inspection.hotspots.samples import hotspots
 from nnjit_studio.model import TensorSpec
 from nnjit_studio.model.feeds import seeded_feeds
 from nnjit_studio.model.given_shapes import GivenShapes
-from nnjit_studio.verdict.case import link
+from nnjit_studio.verdict.case import Case, Entry, link
+from nnjit_studio.verdict.measure import POLICY
 
 RUNTIMES = ("ort",)
 WARMUP_S = 2.0
@@ -72,6 +78,28 @@ def write_job(
         "warmup_s": WARMUP_S,
     }
     (folder / "job.json").write_text(json.dumps(job))
+
+
+def sample_case(case: Case, entry: Entry, node_modules: Path, how: Sampling) -> Hotspots:
+    """Sample one of a case's sessions in ONNX Runtime Web.
+
+    Raises
+    ------
+    TargetError, PageError, WasmError
+        When the browser does not start, the page fails, or its module cannot be read.
+    """
+    job = {
+        **case.job(POLICY, None, watched=False),
+        "onnx": entry.source,
+        "external": entry.external,
+        "wasm": entry.wasm,
+        "seconds": how.seconds,
+        "warmup_s": WARMUP_S,
+    }
+    (case.folder / "job.json").write_text(json.dumps(job))
+    with PageServer({"files": case.folder, "node_modules": node_modules}) as server:
+        samples = sample_runtime(server, "hotspots.html", how)
+    return hotspots(browsers.version(how.browser), samples)
 
 
 def input_specs(path: Path, shapes: GivenShapes) -> list[tuple[TensorSpec, str]]:
