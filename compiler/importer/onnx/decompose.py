@@ -361,6 +361,7 @@ RULES: dict[str, Callable[[Rewriter], bool]] = {
     "Scatter": _scatter,
     "Sign": _sign,
     "ThresholdedRelu": _thresholded_relu,
+    "Transpose": quantised.transpose,
     "Unique": _sized_by_data,
     "Upsample": _upsample,
 }
