@@ -32,8 +32,8 @@ def recognize(program: Program) -> Contraction | None:
     """Read a program as ``out = epilogue(sum_k A[b, m, k] * B[b, k, n])``, if it is one.
 
     The first stage must be the sum, of f32 inputs, or weights in f16 or, along the reduction, in
-    bytes, at affine indices; every other stage must be pointwise over its points, and is inlined into the
-    epilogue. A workspace that held the sum, or a value between two such
+    bytes, at affine indices; every other stage must be pointwise over its points, and is inlined
+    into the epilogue. A workspace that held the sum, or a value between two such
     stages, is no longer needed: a kernel made from the contraction may leave
     it untouched (it stays a parameter).
 

@@ -2,8 +2,8 @@
 
 A block of rows of scores, their softmax and its product with V follow each other while the
 scores stand in a small workspace: nowhere is there a matrix of all queries and keys. The division
-by a row's sum is part of the last product's epilogue, except where weights are rounded. Each parallel step has a workspace of its
-own, and some of a head's blocks.
+by a row's sum is part of the last product's epilogue, except where weights are rounded. Each
+parallel step has a workspace of its own, and some of a head's blocks.
 """
 
 from __future__ import annotations

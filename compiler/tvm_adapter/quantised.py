@@ -277,8 +277,9 @@ class TableProduct(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
 
     @classmethod
     def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
-        zero_input = optional_input(inputs, 2)
-        zero = 0.0 if zero_input is None else float(known_array(zero_input).reshape(()))
+        given = optional_input(inputs, 2)
+        known = None if given is None else known_array(given)
+        zero = 0.0 if known is None else float(known.reshape(()))
         attributes = {"op_pattern": MATMUL_LIKE}
         return bb.emit_te(_sum_of_rows, inputs[0], inputs[1], zero, primfunc_attrs=attributes)
 
