@@ -88,19 +88,11 @@ def quantize(r: Rewriter) -> bool:
 def _is_integer_softmax(r: Rewriter, given: str, zero: str) -> bool:
     """Whether ONNX Runtime makes QLinearSoftmax of the pairs around a softmax: bytes of one kind.
 
-    On x64 it has moved signed bytes by 128 before, where one node reads what they mean.
+    On x64 it has moved signed bytes by 128 before, where one node reads what a pair means.
     """
-    if r.dtype(given) != r.dtype(zero):
-        return False
-    return r.dtype(zero) == TensorProto.UINT8 or _read_once(r, given) == _read_once(
-        r, r.node.output[0]
-    )
-
-
-def _read_once(r: Rewriter, bytes_: str) -> bool:
-    """Whether bytes are dequantised for one reader alone."""
-    readers = [r.read[out] for out, n in r.dequantised.items() if n.input[0] == bytes_]
-    return r.read[bytes_] == 1 and readers == [1]
+    same = r.dtype(given) == r.dtype(zero)
+    moved = [name in r.pairs for name in (given, r.node.output[0])]
+    return same and (r.dtype(zero) == TensorProto.UINT8 or moved[0] == moved[1])
 
 
 def qlinear_matmul(r: Rewriter) -> bool:

@@ -26,7 +26,8 @@ class Rewriter:
     ``dequantised`` has the DequantizeLinear nodes by what they compute, ``softmaxes`` those in
     front of a Softmax, by what it computes for a single reader; ``turned`` has what a transposed
     table of bytes is made of; ``read`` counts the readers of each
-    tensor, the graph's outputs among them; ``loops`` leaves
+    tensor, the graph's outputs among them; ``pairs`` are the bytes between two nodes of a pair, of
+    whose result there is one reader; ``loops`` leaves
     recurrent layers as loops, for sizes that stay open; ``mark`` tells names of two passes apart.
     """
 
@@ -42,6 +43,7 @@ class Rewriter:
     softmaxes: Mapping[str, onnx.NodeProto] = field(default_factory=dict)
     turned: dict[str, str] = field(default_factory=dict)
     read: Mapping[str, int] = field(default_factory=dict)
+    pairs: frozenset[str] = frozenset()
     count: int = 0
     loops: bool = False
     mark: str = "//"
