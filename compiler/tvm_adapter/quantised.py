@@ -278,8 +278,9 @@ class TableProduct(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
     @classmethod
     def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
         given = optional_input(inputs, 2)
-        known = None if given is None else known_array(given)
-        zero = 0.0 if known is None else float(known.reshape(()))
+        known = np.zeros(()) if given is None else known_array(given)
+        assert known is not None  # as the rule that writes the operator has seen
+        zero = float(known.reshape(()))
         attributes = {"op_pattern": MATMUL_LIKE}
         return bb.emit_te(_sum_of_rows, inputs[0], inputs[1], zero, primfunc_attrs=attributes)
 

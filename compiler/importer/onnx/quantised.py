@@ -162,6 +162,8 @@ def transpose(r: Rewriter) -> bool:
     held = r.constants.get(x)
     if held is None or held.ndim != 2 or held.dtype not in (np.int8, np.uint8):
         return False
+    if list(r.attribute("perm", [1, 0])) != [1, 0]:
+        return False
     if x == r.node.input[0]:
         r.turned[out] = x
         return False
