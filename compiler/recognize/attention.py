@@ -1,6 +1,6 @@
 """Recogniser of attention: two products with a softmax between them.
 
-``out = finish(softmax(score(Q K^T)) V)``. The program has the stages of all three, as the
+``out = finish(weight(softmax(score(Q K^T))) V)``. The program has the stages of all three, as the
 importer's :mod:`nnjit_studio.compiler.importer.program.fuse_attention` joins them.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nnjit_studio.compiler.ir.affine import linear_form, loads
+from nnjit_studio.compiler.ir.affine import linear_form, loads, variables
 from nnjit_studio.compiler.ir.tensor_ir import (
     Binary,
     Const,
@@ -52,6 +52,9 @@ class Attention:
     """What is raised, over the batch axes of ``scores``, m, n and ``Var(ACCUMULATOR)``."""
     guarded: bool
     """Whether a row without any weight gives zeros, not NaN."""
+    weight: Expr | None
+    """What a weight becomes, over ``Var(QUOTIENT)``, where it is rounded: it needs the whole row's
+    sum."""
     score_steps: tuple[int, ...]
     """By how much the flat number of the batch grows with each batch axis of ``scores``."""
     value_steps: tuple[int, ...]
@@ -87,7 +90,8 @@ def recognize_attention(program: Program) -> Attention | None:
     """Read a program as attention of float32; None when it is anything else.
 
     Heads are multiples of :data:`DEPTH_STEP` wide, at most :data:`DEPTHS`, in Q, K and V
-    alike. Of one query, keys lie along the head or side by side, and are read in whole lines.
+    alike. Of one query, keys lie along the head or side by side, and are read in whole lines;
+    its weights are not rounded.
     """
     stages = program.stages
     for first in range(1, len(stages) - _SOFTMAX_STAGES):
@@ -130,7 +134,11 @@ def _joined(softmax: Softmax, scores: Contraction, values: Contraction) -> Atten
     weights = softmax.result
     keys, depth = scores.n, scores.k
     guarded = _guarded(weights.value)
-    if guarded is None or len(scores.epilogue) != 1 or values.a.buffer != weights.buffer:
+    plain = guarded or weights.value == Var(QUOTIENT)
+    rounded = None if plain else weights.value
+    if rounded is not None and (scores.m == 1 or not _of_quotient(rounded)):
+        return None
+    if len(scores.epilogue) != 1 or values.a.buffer != weights.buffer:
         return None
     if (values.m, values.k, values.n) != (scores.m, keys, depth) or softmax.columns != keys:
         return None
@@ -159,7 +167,17 @@ def _joined(softmax: Softmax, scores: Contraction, values: Contraction) -> Atten
     if score is None:
         return None
     return Attention(
-        batch, scores.m, keys, depth, scores, values, score, guarded, score_steps, tuple(places)
+        batch,
+        scores.m,
+        keys,
+        depth,
+        scores,
+        values,
+        score,
+        guarded,
+        rounded,
+        score_steps,
+        tuple(places),
     )
 
 
@@ -208,11 +226,11 @@ def _score(softmax: Softmax, scores: Contraction) -> Expr | None:
     return store.value if _is_row_major(softmax, value.index) else None
 
 
-def _guarded(value: Expr) -> bool | None:
-    """Whether a quotient that is no number counts as 0; None where other things are done to it."""
+def _guarded(value: Expr) -> bool:
+    """Whether a quotient that is no number counts as 0, and nothing else is done to it."""
     quotient = Var(QUOTIENT)
-    if value == quotient:
-        return False
-    zero = Const(0.0, "f32")
-    guard = Select(Binary("ne", quotient, quotient), zero, quotient)
-    return True if value == guard else None
+    return value == Select(Binary("ne", quotient, quotient), Const(0.0, "f32"), quotient)
+
+
+def _of_quotient(value: Expr) -> bool:
+    return variables(value) == {QUOTIENT} and not loads(value)

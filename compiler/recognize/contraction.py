@@ -10,6 +10,7 @@ from nnjit_studio.compiler.ir.tensor_ir import Axis, Store
 from nnjit_studio.compiler.recognize.subject import PackedWeight
 from nnjit_studio.space.wasm.dot import DOT_KINDS
 
+BYTES = ("i8", "u8")
 ACCUMULATOR = "$acc"
 """Name of the variable (f32) that stands for the finished sum in the epilogue."""
 
@@ -20,7 +21,7 @@ class Operand:
 
     For A, ``row`` is the stride of m and ``column`` of k; for B of k and n.
     ``batch`` has one stride for each batch axis, 0 where it is broadcast. ``dtype`` is
-    what it is stored in: f32, or f16 for a weight.
+    what it is stored in: f32, or for a weight f16, or i8 and u8 that count from ``zero`` on.
     """
 
     buffer: str
@@ -29,6 +30,7 @@ class Operand:
     row: int
     column: int
     dtype: str = "f32"
+    zero: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,12 @@ class Contraction:
         """Whether steps of the reduction are neighbours in both operands, columns of B are not."""
         strides = (self.a.column, self.b.row) == (1, 1) and self.b.column != 1
         return strides and self.k >= LANES and self.n > 1
+
+    @property
+    def along_bytes(self) -> bool:
+        """Whether B is a table of bytes, whole vectors of them along the reduction."""
+        whole = self.k % LANES == self.b.offset % LANES == self.b.column % LANES == 0
+        return self.b.dtype in BYTES and self.along_k and not self.batch and whole
 
     @property
     def packed(self) -> PackedWeight | None:

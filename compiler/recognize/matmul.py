@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nnjit_studio.compiler.ir.affine import linear_expr, linear_form, rewrite
 from nnjit_studio.compiler.ir.tensor_ir import Axis, Expr, Load, Program, Store, Var
-from nnjit_studio.compiler.recognize.contraction import Contraction, Operand
+from nnjit_studio.compiler.recognize.contraction import BYTES, Contraction, Operand
 from nnjit_studio.compiler.recognize.labels import epilogue_labels
 from nnjit_studio.compiler.recognize.subject import remembered
 from nnjit_studio.compiler.recognize.sums import (
@@ -31,9 +31,9 @@ from nnjit_studio.compiler.recognize.sums import (
 def recognize(program: Program) -> Contraction | None:
     """Read a program as ``out = epilogue(sum_k A[b, m, k] * B[b, k, n])``, if it is one.
 
-    The first stage must be the sum, of f32 inputs, or weights in f16, at affine indices; every
-    other stage must be pointwise over its points, and is inlined into the
-    epilogue. A workspace that held the sum, or a value between two such
+    The first stage must be the sum, of f32 inputs, or weights in f16 or, along the reduction, in
+    bytes, at affine indices; every other stage must be pointwise over its points, and is inlined
+    into the epilogue. A workspace that held the sum, or a value between two such
     stages, is no longer needed: a kernel made from the contraction may leave
     it untouched (it stays a parameter).
 
@@ -48,13 +48,13 @@ def recognize(program: Program) -> Contraction | None:
     """
     if not program.stages or any(stage.steps for stage in program.stages):
         return None
-    total = sum_of_products(program, program.stages[0])
+    total = sum_of_products(program, program.stages[0], ("f16", *BYTES))
     if total is None:
         return None
     fused = fuse(program, total)
-    if fused is None:
-        return None
-    return _classify(program, total, fused)
+    found = _classify(program, total, fused) if fused is not None else None
+    bytes_ = found is not None and {found.a.dtype, found.b.dtype} & {*BYTES}
+    return None if found is not None and bytes_ and not found.along_bytes else found
 
 
 def recognize_columns(program: Program) -> Contraction | None:
@@ -126,6 +126,7 @@ def _classify(program: Program, total: SumOfProducts, fused: Fused) -> Contracti
             strides[row[0]] if row else 0,
             strides[column[0]] if column else 0,
             program.buffer(view.buffer).dtype,
+            view.zero,
         )
 
     left, right = operand(a, m_merged, k_merged), operand(b, k_merged, n_merged)

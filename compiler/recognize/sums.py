@@ -5,8 +5,8 @@ The axes are the digits of the flat position in the accumulator, cut wherever an
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from nnjit_studio.compiler.ir.affine import LinearForm, linear_expr, linear_form, rewrite, walk
@@ -22,15 +22,16 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Store,
     Var,
 )
-from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR
+from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR, BYTES
 
 
 @dataclass(frozen=True)
 class View:
-    """A buffer at an affine index."""
+    """A buffer at an affine index; bytes count from ``zero`` on."""
 
     buffer: str
     form: LinearForm
+    zero: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,20 @@ def _factors(expr: Expr) -> list[Expr]:
     return [expr]
 
 
-def sum_of_products(program: Program, stage: Stage) -> SumOfProducts | None:
-    """Read a stage as a sum of products of two inputs that are computed in f32, if it is one."""
+def _less_zero(expr: Expr) -> tuple[Expr, float]:
+    """Bytes, and the number that is taken off each of them."""
+    if isinstance(expr, Binary) and expr.op == "sub" and isinstance(expr.b, Const):
+        return _plain(expr.a), float(expr.b.value)
+    return expr, 0.0
+
+
+def sum_of_products(
+    program: Program, stage: Stage, stored: Container[str] = ("f16",)
+) -> SumOfProducts | None:
+    """Read a stage as a sum of products of two inputs that are computed in f32, if it is one.
+
+    Constant inputs may be ``stored`` in these dtypes, too.
+    """
     extents = stage.extents
     if len(stage.body) != 1 or len(stage.init) != 1:
         return None
@@ -102,19 +115,20 @@ def sum_of_products(program: Program, stage: Stage) -> SumOfProducts | None:
     if not is_target(value.a) and not is_target(value.b):
         return None
     factors = _factors(value.b if is_target(value.a) else value.a)
-    loads = [f for f in factors if isinstance(f, Load)]
+    pairs = [_less_zero(f) for f in factors]
+    loads = [(f, zero) for f, zero in pairs if isinstance(f, Load)]
     scale = tuple(f for f in factors if isinstance(f, Const))
     if len(loads) != 2 or len(loads) + len(scale) != len(factors):
         return None
     views = []
-    for load in loads:
-        index = linear_form(load.index, extents)
-        if index is None or program.buffer(load.buffer).role != "input":
+    for load, zero in loads:
+        index, buffer = linear_form(load.index, extents), program.buffer(load.buffer)
+        if index is None or buffer.role != "input" or (zero and buffer.dtype not in BYTES):
             return None
-        views.append(View(load.buffer, index))
+        views.append(View(load.buffer, index, zero))
     target = View(store.buffer, form)
     buffers = [program.buffer(v.buffer) for v in (target, *views)]
-    if any(b.dtype != "f32" and (b.dtype, b.constant) != ("f16", True) for b in buffers):
+    if any(b.dtype != "f32" and not (b.constant and b.dtype in stored) for b in buffers):
         return None
     return SumOfProducts(stage, target, views[0], views[1], scale)
 
@@ -194,8 +208,7 @@ def fuse(program: Program, total: SumOfProducts) -> Fused | None:
     readable = {b.name for b in program.buffers if b.role == "input"}
     if not all(e.buffer in readable for s in stores for e in loads_of(s)):
         return None
-    a = View(total.a.buffer, _substitute(total.a.form, here))
-    b = View(total.b.buffer, _substitute(total.b.form, here))
+    a, b = (replace(v, form=_substitute(v.form, here)) for v in (total.a, total.b))
     return Fused(axes, a, b, tuple(stores))
 
 

@@ -2,8 +2,8 @@
 
 A block of rows of scores, their softmax and its product with V follow each other while the
 scores stand in a small workspace: nowhere is there a matrix of all queries and keys. The division
-by a row's sum is part of the last product's epilogue. Each parallel step has a workspace of its
-own, and some of a head's blocks.
+by a row's sum is part of the last product's epilogue, except where weights are rounded. Each
+parallel step has a workspace of its own, and some of a head's blocks.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 )
 from nnjit_studio.compiler.recognize.attention import LOWEST, Attention, recognize_attention
 from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR, Contraction, Operand
-from nnjit_studio.compiler.recognize.softmax import COLUMN, Softmax
+from nnjit_studio.compiler.recognize.softmax import COLUMN, QUOTIENT, Softmax
 from nnjit_studio.compiler.schedule.matmul import PARTS, Plan, guess_matmul, in_blocks, plan_of
 from nnjit_studio.compiler.schedule.matmul_dot import plan_of_dot
-from nnjit_studio.compiler.schedule.softmax import raised_row
+from nnjit_studio.compiler.schedule.softmax import divided_row, raised_row
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.space.wasm.attention import MOST_ROWS, first_guess
@@ -141,11 +141,16 @@ class _Block:
         return _loops(plan_of(self.program, c, tile), tile)
 
     def weights(self) -> list[Statement]:
-        """Exponentials in place of the scores, and what each row is to be multiplied by."""
+        """Exponentials in place of the scores, and what each row is to be multiplied by; or
+        rounded weights, which nothing multiplies."""
         place = self.room.score(Var(_ROW), Var(COLUMN))
         raised = Store(self.space, place, Const(0.0, "f32"))
         lowest = Const(LOWEST, "f32")
-        row = Softmax((), self.a.keys, Load(self.space, place), lowest, raised, raised)
+        result = Store(self.space, place, self.a.weight or Var(QUOTIENT))
+        row = Softmax((), self.a.keys, Load(self.space, place), lowest, raised, result)
+        if self.a.weight is not None:
+            body = [*raised_row(row), *divided_row(row)]
+            return [For(_ROW, int32(0), int32(self.rows), 1, body)]
         scale: Expr = Const(1.0, "f32") / Var("total")
         if self.a.guarded:
             zero = Const(0.0, "f32")
@@ -157,7 +162,7 @@ class _Block:
         """The product of the weights and V."""
         c = self.a.values
         scale = Load(self.space, self.room.scale(Var(c.m_var)))
-        result: Expr = Var(ACCUMULATOR) * scale
+        result: Expr = Var(ACCUMULATOR) if self.a.weight else Var(ACCUMULATOR) * scale
         if self.a.guarded:
             zero = Const(0.0, "f32")
             result = Select(Binary("eq", scale, zero), zero, result)

@@ -1,4 +1,4 @@
-"""Products of many rows with weights in 16 or 4 bits: each panel is decoded once.
+"""Products of many rows with weights in 16, 8 or 4 bits: each panel is decoded once.
 
 Parallel steps share the panels of B. A step writes one of its panels as float32 to a workspace
 of its own, multiplies all rows of A with it, and goes on with the next. Decoding inside the tile
@@ -53,7 +53,7 @@ def with_panels(program: Program) -> Program:
     if c is None or c.m == 1 or _has_room(program):
         return program
     halves = c.b.dtype == "f16" and (c.packable or (c.along_k and not c.batch))
-    if not quantised and not halves:
+    if not (quantised or halves or c.along_bytes):
         return program
     elements = c.batches * _parts(c, LANES) * WIDEST * c.k
     room = Buffer(PANELS, "f32", (elements,), "workspace")

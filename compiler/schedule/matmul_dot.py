@@ -11,8 +11,9 @@ for a step, the other is loaded one by one; its space counts them so
 
 from __future__ import annotations
 
-from nnjit_studio.compiler.ir.affine import LANES, Affine
+from nnjit_studio.compiler.ir.affine import LANES, Affine, linear_expr
 from nnjit_studio.compiler.ir.loops import (
+    Assign,
     AssignVector,
     Element,
     For,
@@ -24,8 +25,8 @@ from nnjit_studio.compiler.ir.loops import (
     StoreVector,
 )
 from nnjit_studio.compiler.ir.rewrite import int32, plus, times
-from nnjit_studio.compiler.ir.tensor_ir import Binary, Program, Var
-from nnjit_studio.compiler.recognize.contraction import Contraction
+from nnjit_studio.compiler.ir.tensor_ir import Binary, Cast, Const, Expr, Load, Program, Var
+from nnjit_studio.compiler.recognize.contraction import BYTES, Contraction
 from nnjit_studio.compiler.schedule.decoded_panels import (
     PANELS,
     PART,
@@ -52,7 +53,8 @@ _GUESSED_ROWS, _GUESSED_COLUMNS, _GUESSED_COLUMNS_OF_ROW = 2, 6, 8
 
 
 def schedule_dot(program: Program, c: Contraction, candidate: Candidate) -> Scheduled:
-    """The loops of one candidate; rows of halves are widened once where several tiles read them.
+    """The loops of one candidate; rows of halves or bytes are widened once where several tiles read
+    them.
 
     Raises
     ------
@@ -60,7 +62,7 @@ def schedule_dot(program: Program, c: Contraction, candidate: Candidate) -> Sche
         As :func:`plan_of_dot`.
     """
     plan = plan_of_dot(program, c, candidate)
-    if c.b.dtype == "f16" and decodes_once(program, c, candidate):
+    if c.b.dtype != "f32" and decodes_once(program, c, candidate):
         return in_decoded_panels(program, plan, _widen(plan))
     return over_tiles(program, plan, candidate)
 
@@ -74,7 +76,7 @@ def _widen(plan: Plan) -> list[Statement]:
         at = Affine(((PANEL, plan.columns * c.b.column), (column, c.b.column), (K, 1)), c.b.offset)
         to = Affine(((PART, plan.columns * c.k), (column, c.k), (K, 1)), 0)
         copy: list[Statement] = [
-            AssignVector("wide", Element(c.b.buffer, at, lanes)),
+            _steps_of_b(c, "wide", at, lanes),
             StoreVector("wide", PANELS, to, lanes),
         ]
         body += [For(K, int32(begin), int32(end), LANES, copy)] if lanes > 0 else []
@@ -186,7 +188,7 @@ def _step(
 
     def load_b(j: int, name: str) -> Statement:
         index = Affine(b_terms, c.b.offset + j * far * c.b.column + offset)
-        return AssignVector(name, Element(c.b.buffer, index, lanes))
+        return _steps_of_b(c, name, index, lanes)
 
     body: list[Statement] = []
     if plan.rows <= plan.columns:
@@ -200,6 +202,16 @@ def _step(
             body.append(load_a(i, "a"))
             body += [_add_product("a", f"b{j}", _sum(i, j)) for j in range(columns)]
     return body
+
+
+def _steps_of_b(c: Contraction, name: str, at: Affine, lanes: int) -> Statement:
+    """Steps of the reduction in one column of B, as float32."""
+    if c.b.dtype not in BYTES:
+        return AssignVector(name, Element(c.b.buffer, at, lanes))
+    form = at.constant, {var: step for var, step in at.terms if isinstance(var, str)}
+    wide: Expr = Cast(Load(c.b.buffer, linear_expr(form)), "f32")
+    value = wide - Const(c.b.zero, "f32") if c.b.zero else wide
+    return Assign(((name, "f32"),), (value,), K)
 
 
 def _add_product(a: str, b: str, total: str) -> Statement:

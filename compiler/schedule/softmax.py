@@ -33,7 +33,7 @@ def schedule_softmax(program: Program) -> Scheduled | None:
     softmax = recognize_softmax(program)
     if softmax is None:
         return None
-    body = [*raised_row(softmax), *_divide(softmax)]
+    body = [*raised_row(softmax), *divided_row(softmax)]
     for axis, value in reversed(unflatten(softmax.rows, Var("$p"))):
         body = [Let(axis.var, value, body)]
     return Scheduled([For("$p", Var(BEGIN), Var(END), 1, body)], softmax.n_rows)
@@ -94,7 +94,8 @@ def _raise(softmax: Softmax) -> list[Statement]:
     ]
 
 
-def _divide(softmax: Softmax) -> list[Statement]:
+def divided_row(softmax: Softmax) -> list[Statement]:
+    """Results from a row's powers and ``total``."""
     raised, result = softmax.raised, softmax.result
 
     def step(u: int, scale: str = "scales", along: str = COLUMN) -> list[Statement]:

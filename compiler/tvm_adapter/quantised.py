@@ -22,6 +22,9 @@ from nnjit_studio.errors import UnsupportedOpError
 
 _LARGEST_PRODUCT, _EXACT_FLOATS = 255 * 255, 1 << 24
 _LONG_ROW = 128
+TABLE_PRODUCT = "TableProduct"
+"""The ONNX operator that :mod:`nnjit_studio.compiler.importer.onnx.quantised` writes: floats, a
+constant table of bytes and, where there is one, its zero point."""
 MATMUL_LIKE = 4
 """TVM's pattern kOutEWiseFusable: pointwise operators may be fused behind it."""
 
@@ -269,9 +272,35 @@ def _nibble_sum(a: Any, words: Any, scale: Any, zero: Any = None) -> Any:
     return te.compute((*a.shape[:-1], n), total, name="matmul_4bit")
 
 
+class TableProduct(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
+    """Of floats and the rows of a table of bytes: ``sum_k A[m, k] (T[n, k] - zero)``."""
+
+    @classmethod
+    def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        given = optional_input(inputs, 2)
+        known = np.zeros(()) if given is None else known_array(given)
+        assert known is not None  # as the rule that writes the operator has seen
+        zero = float(known.reshape(()))
+        attributes = {"op_pattern": MATMUL_LIKE}
+        return bb.emit_te(_sum_of_rows, inputs[0], inputs[1], zero, primfunc_attrs=attributes)
+
+
+def _sum_of_rows(a: Any, table: Any, zero: float) -> Any:
+    n, k = (int(d) for d in table.shape)
+    q = te.reduce_axis((0, k), name="q")
+
+    def total(*at: Any) -> Any:
+        value = table[at[-1], q].astype("float32")
+        place = (*at[:-1], q)
+        return te.sum(a[place] * (value - zero if zero else value), axis=[q])
+
+    return te.compute((*a.shape[:-1], n), total, name="matmul_table")
+
+
 CONVERTERS = {
     "DynamicQuantizeLinear": DynamicQuantizeLinear,
     "MatMulInteger": MatMulInteger,
     "MatMulNBits": MatMulNBits,
+    TABLE_PRODUCT: TableProduct,
 }
 """By ONNX operator; they stand before the frontend's own."""

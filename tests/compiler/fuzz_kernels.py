@@ -15,12 +15,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from byte_products import byte_product
 from kernel_harness import NUMPY, run_kernel
-from matmul_programs import in_halves
+from matmul_programs import in_bytes, in_halves, with_rounded_weights
 
 from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
@@ -320,6 +320,13 @@ def contractions(rng: np.random.Generator) -> tuple[Program, list[Candidate | No
     else:
         spec = convolution(rng)
     program = program_for(spec)
+    if spec.startswith("batch_matmul_dot") and rng.random() < 0.4:
+        program = program_for(f"matmul_dot:{dim(40)}x{4 * dim(18)}x{1 + dim(70)}:f32{tail}")
+        a, table, *rest = program.buffers
+        program = replace(program, buffers=(a, replace(table, constant=True), *rest))
+        program = in_bytes(program, str(rng.choice(["u8", "i8"])), float(rng.choice([0, 131])))
+    if spec.startswith("attention") and rng.random() < 0.4:
+        program = with_rounded_weights(program, float(rng.choice([254.0, 20.0])))
     if form < 0.6 and rng.random() < 0.4:
         program = in_halves(program)
         if rng.random() < 0.5:

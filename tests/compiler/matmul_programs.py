@@ -6,10 +6,13 @@ import math
 from dataclasses import replace
 
 from nnjit_studio.compiler.ir.affine import rewrite
+from nnjit_studio.compiler.ir.rewrite import map_stores
 from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
+    Binary,
     Buffer,
     Call,
+    Cast,
     Const,
     Expr,
     Load,
@@ -110,6 +113,41 @@ def dense(m: int, k: int, n: int, epilogue: str = "bias") -> Program:
         Buffer("acc", "f32", (m, n), "workspace"),
     )
     return Program("matmul_" + epilogue, buffers, (sum_stage(m, k, n, "acc"), stage))
+
+
+def in_bytes(program: Program, dtype: str, zero: float) -> Program:
+    """The program with its constant matrix in bytes that count from ``zero`` on."""
+    buffers = tuple(
+        replace(b, dtype=dtype) if b.constant and len(b.shape) == 2 else b for b in program.buffers
+    )
+    names = {b.name for b in buffers if b.dtype == dtype}
+
+    def less_zero(expr: Expr) -> Expr | None:
+        if not isinstance(expr, Load) or expr.buffer not in names:
+            return None
+        return Cast(expr, "f32") - Const(zero, "f32") if zero else Cast(expr, "f32")
+
+    def reading(store: Store) -> Store:
+        return replace(store, value=rewrite(store.value, less_zero))
+
+    stages = tuple(map_stores(stage, reading) for stage in program.stages)
+    return replace(program, buffers=buffers, stages=stages)
+
+
+def with_rounded_weights(program: Program, steps: float) -> Program:
+    """Attention whose weights are rounded to bytes, as QDQ models have it."""
+
+    def stepped(store: Store) -> Store:
+        whole = Call("round", (store.value * Const(steps, "f32"),))
+        low = Binary("max", whole, Const(0.0, "f32"))
+        return replace(
+            store, value=Cast(Cast(Binary("min", low, Const(255.0, "f32")), "u8"), "f32")
+        )
+
+    stages = tuple(
+        map_stores(stage, stepped) if stage.name == "weights" else stage for stage in program.stages
+    )
+    return replace(program, stages=stages)
 
 
 def in_halves(program: Program) -> Program:

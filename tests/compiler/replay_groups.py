@@ -142,6 +142,8 @@ def _templates() -> dict[str, Callable[[], Recorded]]:
         "softmax": programs.softmaxes,
         "scans": programs.scans,
         "half_weights": programs.half_weights,
+        "rounded_attention": programs.rounded_attentions,
+        "tables_of_bytes": programs.tables_of_bytes,
     }
     return {
         f"{backend}_{name}": lambda make=make, tiers=tiers: all_kernels(make(), tiers)

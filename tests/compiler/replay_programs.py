@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from byte_products import byte_product
-from matmul_programs import dense, in_halves
+from matmul_programs import dense, in_bytes, in_halves, with_rounded_weights
 from small_programs import matmul_bias, softmax
 from test_quantised import four_bit_model
 
@@ -204,6 +205,26 @@ def scans() -> dict[str, Program]:
         "topk 4x33": top_k((4, 33), "f32", 1, 5, True, "i64"),
         "topk 7x12 smallest": top_k((7, 12), "i32", 0, 3, False, "i32"),
     }
+
+
+def rounded_attentions() -> dict[str, Program]:
+    found = {
+        "attention 2x13x21x32 joined": attention(2, 13, 21, 32, mask="all", joined=True),
+        "attention 2x20x50x64 transposed": attention(2, 20, 50, 64, transposed=True),
+    }
+    return {n: prepared(with_rounded_weights(program, 254.0)) for n, program in found.items()}
+
+
+def tables_of_bytes() -> dict[str, Program]:
+    """Products of floats and rows of bytes."""
+    found: dict[str, Program] = {}
+    for spec in ("matmul_dot:13x64x37:f32", "matmul_dot:1x64x37:f32+bias"):
+        for dtype, zero in (("i8", 0.0), ("u8", 131.0)):
+            program = program_for(spec)
+            a, table, *rest = program.buffers
+            program = replace(program, buffers=(a, replace(table, constant=True), *rest))
+            found[f"{dtype} {spec}"] = prepared(in_bytes(program, dtype, zero))
+    return found
 
 
 def half_weights() -> dict[str, Program]:

@@ -66,6 +66,12 @@ def decompose(model: onnx.ModelProto, loops: bool = False) -> onnx.ModelProto:
     read = Counter(name for node in model.graph.node for name in node.input)
     read.update(port.name for port in model.graph.output)
     rewriter.read = read
+    between = {n.input[0] for out, n in rewriter.dequantised.items() if read[out] == 1}
+    rewriter.pairs = frozenset(
+        node.output[0]
+        for node in model.graph.node
+        if node.op_type == "QuantizeLinear" and read[node.output[0]] == 1
+    ).intersection(between)
     rewriter.softmaxes = {
         node.output[0]: rewriter.dequantised[node.input[0]]
         for node in model.graph.node
@@ -361,6 +367,7 @@ RULES: dict[str, Callable[[Rewriter], bool]] = {
     "Scatter": _scatter,
     "Sign": _sign,
     "ThresholdedRelu": _thresholded_relu,
+    "Transpose": quantised.transpose,
     "Unique": _sized_by_data,
     "Upsample": _upsample,
 }

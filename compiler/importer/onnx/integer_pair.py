@@ -31,6 +31,11 @@ class IntegerPair:
         return self.factor.size == 1 or each
 
 
+def constant_bytes(r: Rewriter, name: str) -> NDArray[Any] | None:
+    """A constant, or the transposition of one."""
+    return r.constants[r.turned[name]].T if name in r.turned else r.constants.get(name)
+
+
 def integer_pair(r: Rewriter) -> IntegerPair | None:
     """Of the node's first two inputs; None where they are not dequantised so."""
     first, second = (r.dequantised.get(name) for name in r.node.input[:2])
@@ -38,7 +43,7 @@ def integer_pair(r: Rewriter) -> IntegerPair | None:
         return None
     a, a_scale, a_zero = [*first.input, ""][:3]
     b, b_scale, b_zero = [*second.input, ""][:3]
-    weight, scales = r.constants.get(b), (r.constants.get(a_scale), r.constants.get(b_scale))
+    weight, scales = constant_bytes(r, b), (r.constants.get(a_scale), r.constants.get(b_scale))
     if weight is None or scales[0] is None or scales[1] is None or scales[0].size != 1:
         return None
     if any(name and name not in r.constants for name in (a_zero, b_zero)):

@@ -16,6 +16,11 @@ from onnx import TensorProto, helper
 from nnjit_studio.compiler.importer.onnx.integer_conv import by_channel, integer_conv
 from nnjit_studio.compiler.importer.onnx.integer_pair import integer_pair
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
+from nnjit_studio.compiler.ir.affine import LANES
+from nnjit_studio.compiler.tvm_adapter.quantised import TABLE_PRODUCT
+
+SMALLEST = 1 << 20
+"""Elements of a table; a smaller one is decoded at import."""
 
 
 def conv_integer(r: Rewriter) -> bool:
@@ -56,7 +61,8 @@ def qlinear_conv(r: Rewriter) -> bool:
 def quantize(r: Rewriter) -> bool:
     """Of a sum of integers that was just scaled: by one factor, as ONNX Runtime's fused kernels.
 
-    Of a softmax of bytes of the same kind: in whole steps.
+    Of a softmax of bytes of the same kind: in whole steps. Of a table that was just dequantised so:
+    its bytes.
     """
     x, scale, zero = [*r.node.input, ""][:3]
     held = r.constants.get(scale)
@@ -64,7 +70,12 @@ def quantize(r: Rewriter) -> bool:
         return False
     if r.dtype(zero) not in (TensorProto.UINT8, TensorProto.INT8):
         return False
-    if x in r.softmaxes and r.dtype(r.softmaxes[x].input[0]) == r.dtype(zero):
+    node = r.dequantised.get(x)
+    if node is not None and node.input[0] in r.turned and node.input[1:] == r.node.input[1:]:
+        out = r.op("Identity", node.input[0], out=r.node.output[0])
+        r.turned[out] = r.turned[node.input[0]]
+        return True
+    if x in r.softmaxes and _is_integer_softmax(r, r.softmaxes[x].input[0], zero):
         _in_whole_steps(r, x, held, zero)
         return True
     if x not in r.scaled:
@@ -72,6 +83,16 @@ def quantize(r: Rewriter) -> bool:
     total, factor = r.scaled[x]
     _requantise(r, total, factor / held.astype(np.float32).reshape(()), zero)
     return True
+
+
+def _is_integer_softmax(r: Rewriter, given: str, zero: str) -> bool:
+    """Whether ONNX Runtime makes QLinearSoftmax of the pairs around a softmax: bytes of one kind.
+
+    On x64 it has moved signed bytes by 128 before, where one node reads what a pair means.
+    """
+    same = r.dtype(given) == r.dtype(zero)
+    moved = [name in r.pairs for name in (given, r.node.output[0])]
+    return same and (r.dtype(zero) == TensorProto.UINT8 or moved[0] == moved[1])
 
 
 def qlinear_matmul(r: Rewriter) -> bool:
@@ -103,8 +124,8 @@ def qgemm(r: Rewriter) -> bool:
 
 def matmul(r: Rewriter) -> bool:
     """Of two dequantised matrices: the product of their integers, in float32 where none is
-    constant."""
-    return _of_integers(r, False, "") or _of_activations(r)
+    constant. Of floats and a table: the product of its bytes."""
+    return _of_integers(r, False, "") or _of_activations(r) or _of_table(r)
 
 
 def gemm(r: Rewriter) -> bool:
@@ -129,6 +150,43 @@ def _of_activations(r: Rewriter) -> bool:
     one = r.weight(1, np.float32)
     whole = [r.op("DequantizeLinear", n.input[0], one, *n.input[2:]) for n in pair if n]
     _scaled(r, r.op("MatMul", *whole), factor)
+    return True
+
+
+def transpose(r: Rewriter) -> bool:
+    """Of a table of bytes, or in front of its dequantisation."""
+    (x,), (out,) = r.node.input, r.node.output
+    node = r.dequantised.get(x)
+    if node is not None and r.constants.get(node.input[1], np.ones(2)).size == 1:
+        x, *scales = node.input
+    held = r.constants.get(x)
+    if held is None or held.ndim != 2 or held.dtype not in (np.int8, np.uint8):
+        return False
+    if list(r.attribute("perm", [1, 0])) != [1, 0]:
+        return False
+    if x == r.node.input[0]:
+        r.turned[out] = x
+        return False
+    turned = r.op("Transpose", x)
+    r.turned[turned] = x
+    r.op("DequantizeLinear", turned, *scales, out=out)
+    r.dequantised[out] = r.nodes[-1]
+    return True
+
+
+def _of_table(r: Rewriter) -> bool:
+    """A language model's head: its sums read the bytes of the table that words are looked up in."""
+    node = r.dequantised.get(r.node.input[1])
+    if node is None or node.input[0] not in r.turned:
+        return False
+    name, scale = r.turned[node.input[0]], r.constants.get(node.input[1])
+    table = r.constants[name]
+    whole = table.shape[1] % LANES == 0 and table.size >= SMALLEST
+    known = all(zero in r.constants for zero in node.input[2:])
+    if scale is None or scale.size != 1 or not (whole and known):
+        return False
+    total = r.op(TABLE_PRODUCT, r.node.input[0], name, *node.input[2:])
+    r.op("Mul", total, node.input[1], out=r.node.output[0])
     return True
 
 
@@ -164,7 +222,9 @@ def _of_integers(r: Rewriter, turned: bool, bias: str) -> bool:
     a, b, a_zero, b_zero = pair.operands
     if not {r.dtype(a), r.dtype(b)} <= {TensorProto.INT8, TensorProto.UINT8}:
         return False
-    second = r.weight(np.ascontiguousarray(pair.weight.T)) if turned else b
+    second = b
+    if turned or b in r.turned:
+        second = r.weight(np.ascontiguousarray(pair.weight.T if turned else pair.weight))
     if b_zero and not a_zero:
         a_zero = r.weight(0, helper.tensor_dtype_to_np_dtype(r.dtype(a)))
     factor = pair.factor if pair.factor.size > 1 else pair.factor.reshape(())

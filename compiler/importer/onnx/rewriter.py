@@ -24,8 +24,10 @@ class Rewriter:
     ``whole`` names the float32 tensors that hold what int32 ones hold, by their names; ``scaled``
     has those that are one times a factor, with it;
     ``dequantised`` has the DequantizeLinear nodes by what they compute, ``softmaxes`` those in
-    front of a Softmax, by what it computes for a single reader; ``read`` counts the readers of each
-    tensor, the graph's outputs among them; ``loops`` leaves
+    front of a Softmax, by what it computes for a single reader; ``turned`` has what a transposed
+    table of bytes is made of; ``read`` counts the readers of each
+    tensor, the graph's outputs among them; ``pairs`` are the bytes between two nodes of a pair, of
+    whose result there is one reader; ``loops`` leaves
     recurrent layers as loops, for sizes that stay open; ``mark`` tells names of two passes apart.
     """
 
@@ -37,9 +39,11 @@ class Rewriter:
     weights: list[onnx.TensorProto] = field(default_factory=list)
     whole: dict[str, str] = field(default_factory=dict)
     scaled: dict[str, tuple[str, NDArray[Any]]] = field(default_factory=dict)
-    dequantised: Mapping[str, onnx.NodeProto] = field(default_factory=dict)
+    dequantised: dict[str, onnx.NodeProto] = field(default_factory=dict)
     softmaxes: Mapping[str, onnx.NodeProto] = field(default_factory=dict)
+    turned: dict[str, str] = field(default_factory=dict)
     read: Mapping[str, int] = field(default_factory=dict)
+    pairs: frozenset[str] = frozenset()
     count: int = 0
     loops: bool = False
     mark: str = "//"

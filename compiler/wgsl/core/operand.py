@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from nnjit_studio.compiler.recognize.contraction import Contraction, Operand
 from nnjit_studio.compiler.wgsl.core.document import Shader
+from nnjit_studio.compiler.wgsl.core.memory import PACKED
 from nnjit_studio.compiler.wgsl.core.syntax import indented, plus, times, vector
 from nnjit_studio.records.gpu_candidate import VECTOR_WIDTHS, GpuCandidate
 from nnjit_studio.space.webgpu.usage import row_vectors, tile_width
@@ -39,25 +40,41 @@ class Side:
     """WGSL's type of an element."""
     flips: int = 0
     """Bits of an element that are flipped on the way into workgroup memory."""
-    halves: bool = False
-    """Whether the elements are stored in f16, two to a word."""
+    stored: str = "f32"
+    """What the elements are stored in: two f16, or four i8 or u8, to a word."""
+    zero: float = 0.0
+    """What is taken off each byte."""
 
     def bind(self, shader: Shader, argument: str, load: int) -> None:
         """Let the side's name stand for its elements, ``load`` of them together."""
-        if not self.halves:
+        if self.stored not in PACKED:
             shader.bind(argument, self.name, f"array<{self.vector(load)}>")
             return
-        shader.bind(argument, self.name, f"array<{vector(-(-load // 2), 'u32')}>")
+        words = -(-load // PACKED[self.stored])
+        shader.bind(argument, self.name, f"array<{vector(words, 'u32')}>")
+        body = self._halves(load) if self.stored == "f16" else self._bytes(load)
+        shader.line(f"fn {self.name}_at(i: u32) -> {self.vector(load)} {{ {body} }}")
+
+    def _halves(self, load: int) -> str:
         value = {
             1: f"unpack2x16float({self.name}[i >> 1u])[i & 1u]",
             2: f"unpack2x16float({self.name}[i])",
             4: f"vec4<f32>(unpack2x16float({self.name}[i].x), unpack2x16float({self.name}[i].y))",
         }[load]
-        shader.line(f"fn {self.name}_at(i: u32) -> {self.vector(load)} {{ return {value}; }}")
+        return f"return {value};"
+
+    def _bytes(self, load: int) -> str:
+        at, lanes = {
+            1: ("i >> 2u", "four[i & 3u]"),
+            2: ("i >> 1u", "select(four.xy, four.zw, (i & 1u) == 1u)"),
+            4: ("i", "four"),
+        }[load]
+        four = f"vec4<f32>(unpack4x{self.stored.upper()}({self.name}[{at}])) - {self.zero}"
+        return f"let four = {four}; return {lanes};"
 
     def element(self, index: str) -> str:
         """The element, or vector of elements, at an index."""
-        return f"{self.name}_at({index})" if self.halves else f"{self.name}[{index}]"
+        return f"{self.name}_at({index})" if self.stored in PACKED else f"{self.name}[{index}]"
 
     def vector(self, width: int) -> str:
         """The type of so many elements."""
@@ -90,12 +107,11 @@ def sides(c: Contraction) -> tuple[Side, Side]:
     a, b = c.a, c.b
     return (
         Side(
-            "A", a.buffer, a.offset, strides(a), a.row, c.m, a.column, c.k,
-            halves=a.dtype == "f16",
+            "A", a.buffer, a.offset, strides(a), a.row, c.m, a.column, c.k, stored=a.dtype,
         ),
         Side(
-            "B", b.buffer, b.offset, strides(b), b.column, c.n, b.row, c.k,
-            halves=b.dtype == "f16",
+            "B", b.buffer, b.offset, strides(b), b.column, c.n, b.row, c.k, stored=b.dtype,
+            zero=b.zero,
         ),
     )  # fmt: skip
 

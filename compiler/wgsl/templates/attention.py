@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.recognize.attention import Attention
 from nnjit_studio.compiler.wgsl.core.document import Dispatch, KernelDocument
+from nnjit_studio.compiler.wgsl.templates.attention_rounded import RoundedTiles
 from nnjit_studio.compiler.wgsl.templates.attention_row import row_document
-from nnjit_studio.compiler.wgsl.templates.attention_tiles import tiles_document
+from nnjit_studio.compiler.wgsl.templates.attention_tiles import Tiles, tiles_document
 from nnjit_studio.compiler.wgsl.templates.matmul import MOST_BINDINGS, check_threads
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.gpu_candidate import GpuCandidate
@@ -34,7 +37,10 @@ def attention_document(
     """
     one = a.queries == 1
     (_check_row if one else _check_tile)(a, candidate)
-    document = (row_document if one else tiles_document)(program, a, candidate)
+    if one:
+        document = row_document(program, a, candidate)
+    else:
+        document = tiles_document(program, a, candidate, RoundedTiles if a.weight else Tiles)
     for dispatch in document.dispatches:
         _check_dispatch(dispatch)
     return document
@@ -42,11 +48,14 @@ def attention_document(
 
 def guess(a: Attention) -> GpuCandidate:
     """Settings for attention that nobody tuned, good for any device."""
-    return untuned_attention(a.dims)
+    made = untuned_attention(a.dims)
+    return made if a.weight is None else replace(made, split=1)
 
 
 def _check_tile(a: Attention, c: GpuCandidate) -> None:
     tile = AttentionTile(a.depth, c)
+    if a.weight is not None and c.split > 1:
+        raise CompileError("Rounded weights need the sum of a whole row.", "Choose split=1.")
     if c.x0 % QUAD or c.y0 not in (1, 2, 4, 8) or tile.quads % tile.across:
         raise CompileError(
             f"Heads of {a.depth} are not made by tiles of {c}.",

@@ -31,14 +31,17 @@ from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.space.webgpu.attention import QUAD, AttentionTile
 
 
-def tiles_document(program: Program, a: Attention, candidate: GpuCandidate) -> KernelDocument:
+def tiles_document(
+    program: Program, a: Attention, candidate: GpuCandidate, kind: type[Tiles]
+) -> KernelDocument:
     """The document of many queries; with ``split`` above 1 a second dispatch joins the parts."""
-    made = _Tiles.of(program, a, candidate)
+    tile, rows = AttentionTile(a.depth, candidate), rows_of(a, candidate.vec)
+    made = kind(a, candidate, tile, *rows, Score(program, a, QUAD))
     shader = Shader()
     finish = Finish(program, a.values, QUAD)
-    for rows in (made.q, made.k, made.v):
-        rows.bind(shader, finish.argument(rows.buffer))
-    made.score.declare(shader)
+    for side in rows:
+        side.bind(shader, finish.argument(side.buffer))
+    made.declare(shader)
     declare_end(shader, finish, candidate.split)
     t = made.tile
     shader.workgroup("kv", f"array<vec4<f32>, {t.kv_vectors}>")
@@ -51,7 +54,7 @@ def tiles_document(program: Program, a: Attention, candidate: GpuCandidate) -> K
 
 
 @dataclass(frozen=True)
-class _Tiles:
+class Tiles:
     """The lines of one kernel."""
 
     a: Attention
@@ -62,10 +65,9 @@ class _Tiles:
     v: Rows
     score: Score
 
-    @classmethod
-    def of(cls, program: Program, a: Attention, c: GpuCandidate) -> _Tiles:
-        tile = AttentionTile(a.depth, c)
-        return cls(a, c, tile, *rows_of(a, c.vec), Score(program, a, QUAD))
+    def declare(self, shader: Shader) -> None:
+        """Functions of the module."""
+        self.score.declare(shader)
 
     @property
     def steps(self) -> int:
@@ -93,11 +95,12 @@ class _Tiles:
             *(f"var total{r} = 0.0;" for r in range(c.y0)),
             *(f"var sum{r}_{i} = vec4<f32>();" for r in range(c.y0) for i in range(t.columns)),
             *(f"var next{u} = vec4<f32>();" for u in range(t.turns) if t.ahead),
-            *(self._fetch(self.k, begin) if t.ahead else []),
+            *(self.fetch(self.k, begin) if t.ahead else []),
+            *self.first_walk(),
             f"for (var step = 0u; step < {self.steps}u; step++) {{",
             *indented(self._step()),
             "}",
-            *self._totals(),
+            *self.totals(),
             *(self._keep() if c.split > 1 else self._finished(finish)),
         ]
 
@@ -140,14 +143,18 @@ class _Tiles:
             value = f"select(vec4<f32>(), {value}, {key} < {self.a.keys}u)"
         return value
 
-    def _fetch(self, rows: Rows, tile: str) -> list[str]:
+    def first_walk(self) -> list[str]:
+        """What is done before the walk over K and V."""
+        return []
+
+    def fetch(self, rows: Rows, tile: str) -> list[str]:
         lines = []
         for u in range(self.tile.turns):
             place, _, _ = self._place(rows, u)
             lines += ["{", *indented([*place, f"next{u} = {self._piece(rows, tile)};"]), "}"]
         return lines
 
-    def _store(self, rows: Rows, tile: str) -> list[str]:
+    def store(self, rows: Rows, tile: str) -> list[str]:
         """A tile into workgroup memory: of K every fourth key side by side, of V in order."""
         c, t = self.c, self.tile
         lines = []
@@ -174,21 +181,24 @@ class _Tiles:
             later = f"(first + {later})"
         return [
             "workgroupBarrier();",
-            *self._store(self.k, tile),
+            *self.store(self.k, tile),
             "workgroupBarrier();",
-            *(self._fetch(self.v, tile) if t.ahead else []),
-            *self._scores(),
-            *self._scored(tile),
-            *self._largest(),
+            *(self.fetch(self.v, tile) if t.ahead else []),
+            *self.scores(tile),
+            *self.largest(),
             "workgroupBarrier();",
-            *self._store(self.v, tile),
-            *(self._fetch(self.k, later) if t.ahead else []),
-            *self._weights(),
+            *self.store(self.v, tile),
+            *(self.fetch(self.k, later) if t.ahead else []),
+            *self.weights(),
             "workgroupBarrier();",
             *self._sums(),
         ]
 
-    def _scores(self) -> list[str]:
+    def scores(self, tile: str) -> list[str]:
+        """``s<row>_<quad>`` as they are raised."""
+        return [*self._dots(), *self._scored(tile)]
+
+    def _dots(self) -> list[str]:
         """``s<row>_<quad>``: four neighbouring keys each."""
         c, t = self.c, self.tile
         lines = [
@@ -235,7 +245,7 @@ class _Tiles:
                 lines.append(f"let s{r}_{j} = {self.score.call(m, f'n{j}', given)};")
         return lines
 
-    def _largest(self) -> list[str]:
+    def largest(self) -> list[str]:
         """Each thread's largest score of each row, for all threads of the row."""
         c, t = self.c, self.tile
         lines = []
@@ -278,35 +288,39 @@ class _Tiles:
         loop = [f"for (var i = 0u; i < {t.across}u; i++) {{", *indented(inner), "}"]
         return [*lines, *loop]
 
-    def _of_row(self, r: int) -> str:
+    def of_row(self, r: int) -> str:
         t = self.tile
         lane = f".{'xyzw'[r % t.top_width]}" if t.top_width > 1 else ""
         return f"all{r // t.top_width}{lane}"
 
-    def _weights(self) -> list[str]:
+    def weight_place(self, r: int, j: int) -> str:
+        row = times(f"({plus(times('ty', self.c.y0), str(r))})", self.tile.weight_pitch)
+        return f"weights[{plus(row, 'tx', str(j * self.tile.across))}]"
+
+    def weights(self, kept: bool = True) -> list[str]:
+        """What is raised, added to ``total``, and where it is kept put beside V."""
         c, t = self.c, self.tile
         lines = self._gather("max")
         for r in range(c.y0):
             lines += [
-                f"let higher{r} = max(top{r}, {self._of_row(r)});",
+                f"let higher{r} = max(top{r}, {self.of_row(r)});",
                 f"let shrink{r} = exp(top{r} - higher{r});",
                 f"top{r} = higher{r};",
             ]
-            row = times(f"({plus(times('ty', c.y0), str(r))})", t.weight_pitch)
             added = []
             for j in range(t.key_quads):
                 value = f"exp(s{r}_{j} - vec4<f32>(higher{r}))"
                 if self.ragged:
                     value = f"select(vec4<f32>(), {value}, there{j})"
                 lines.append(f"let w{r}_{j} = {value};")
-                lines.append(f"weights[{plus(row, 'tx', str(j * t.across))}] = w{r}_{j};")
+                lines += [f"{self.weight_place(r, j)} = w{r}_{j};"] * kept
                 added.append(f"w{r}_{j}")
             lines.append(f"let more{r} = {' + '.join(added)};")
             lines.append(
                 f"total{r} = fma(total{r}, shrink{r}, "
                 f"(more{r}.x + more{r}.y) + (more{r}.z + more{r}.w));"
             )
-            lines += [f"sum{r}_{i} *= shrink{r};" for i in range(t.columns)]
+            lines += [f"sum{r}_{i} *= shrink{r};" for i in range(t.columns) if kept]
         return lines
 
     def _sums(self) -> list[str]:
@@ -325,7 +339,11 @@ class _Tiles:
                     inner.append(f"{name} = fma(vec4<f32>(p{r}.{lane}), v{e}_{i}, {name});")
         return [f"for (var k = 0u; k < {c.x1 // QUAD}u; k++) {{", *indented(inner), "}"]
 
-    def _totals(self) -> list[str]:
+    def factor(self, r: int) -> str:
+        """What turns a row's weighted sum into its result."""
+        return result_factor(self.a, self.of_row(r))
+
+    def totals(self) -> list[str]:
         """``all<group>``: the weights of each row."""
         return ["workgroupBarrier();", *self._publish("total"), "workgroupBarrier();",
                 *self._gather("add")]  # fmt: skip
@@ -344,7 +362,7 @@ class _Tiles:
     def _finished(self, finish: Finish) -> list[str]:
         t, lines = self.tile, {}
         for r in range(self.c.y0):
-            mine = [f"let factor{r} = {result_factor(self.a, self._of_row(r))};"]
+            mine = [f"let factor{r} = {self.factor(r)};"]
             for i in range(t.columns):
                 n = times(f"({plus('tx', str(i * t.across))})", QUAD)
                 m = plus("query", times("ty", self.c.y0), str(r))
@@ -367,7 +385,7 @@ class _Tiles:
             ]
             mine += [
                 f"if (tx == 0u) {{ parts[{plus(f'row{r}', str(t.quads))}] = "
-                f"vec4<f32>(top{r}, {self._of_row(r)}, 0.0, 0.0); }}"
+                f"vec4<f32>(top{r}, {self.of_row(r)}, 0.0, 0.0); }}"
             ]
             lines[r] = mine
         return self._rows(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,39 @@ def test_one_is_a_whole_number_of_steps(tmp_path: Path, kind: Any, pairs: bool) 
         nodes = [helper.make_node("QLinearSoftmax", names, ["y"], domain="com.microsoft", **where)]
     dtype = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
     expected, ours = both(tmp_path, saved(tmp_path, nodes, x, dtype, weights), x)
+    for got in ours:
+        np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int8])
+@pytest.mark.parametrize("guarded", [True, False])
+def test_steps_of_a_softmax_with_a_guard(tmp_path: Path, kind: Any, guarded: bool) -> None:
+    """ONNX Runtime's softmax of signed bytes is one of floats where two nodes read its result."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        pytest.skip("ONNX Runtime moves signed bytes on x64 alone.")
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((6, 40)).astype(np.float32) * 4
+    scale = np.nextafter(np.float32(1 / 255), np.float32(1))
+    middle = int(np.iinfo(kind).min) + 128
+    weights = {
+        "s": np.float32(0.11), "z": kind(middle), "ys": scale, "yz": kind(np.iinfo(kind).min),
+        "none": np.float32(0),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["a"]),
+        helper.make_node("Softmax", ["a"], ["b"], axis=-1),
+        helper.make_node("QuantizeLinear", ["b", "ys", "yz"], ["c"]),
+        helper.make_node("DequantizeLinear", ["c", "ys", "yz"], ["d"]),
+    ]
+    if guarded:
+        nodes += [
+            helper.make_node("IsNaN", ["d"], ["n"]),
+            helper.make_node("Where", ["n", "none", "d"], ["w"]),
+        ]
+    nodes += [helper.make_node("Neg", ["w" if guarded else "d"], ["y"])]
+    path = saved(tmp_path, nodes, x, TensorProto.FLOAT, weights)
+    expected, ours = both(tmp_path, path, x)
     for got in ours:
         np.testing.assert_array_equal(got, expected)
 

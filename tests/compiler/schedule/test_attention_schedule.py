@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from kernel_harness import run_kernel
+from matmul_programs import with_rounded_weights
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.oracle.reference import evaluate_with_bound
@@ -60,6 +61,22 @@ def test_every_form_is_right_untuned(
     found = match(program)
     assert found is not None and found.template.name == "attention"
     check(program, None, tier)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize(("dims", "form"), FORMS[1:4])
+def test_weights_are_rounded_over_whole_rows(
+    dims: tuple[int, int, int, int], form: dict[str, Any], tier: str
+) -> None:
+    program = with_rounded_weights(attention(*dims, **{**form, "guarded": False}), 254.0)
+    program = prepared(program)
+    found = match(program)
+    assert found is not None and found.template.name == "attention"
+    check(program, None, tier)
+
+
+def test_one_query_with_rounded_weights_stays_three_kernels() -> None:
+    assert match(with_rounded_weights(attention(2, 1, 40, 16), 254.0)) is None
 
 
 def test_every_candidate_of_the_space_is_right() -> None:

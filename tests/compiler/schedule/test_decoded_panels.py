@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernel_harness import run_kernel
-from matmul_programs import dense, in_halves, times
+from matmul_programs import dense, in_bytes, in_halves, times
 
 from nnjit_studio.compiler.ir.tensor_ir import Axis, Buffer, Const, Load, Program, Stage, Store, Var
 from nnjit_studio.compiler.oracle.reference import evaluate
@@ -99,6 +99,29 @@ def test_rows_of_halves(m: int, k: int, n: int) -> None:
             got = run_kernel(*call, parts=min(3, made.parallel_extent))
             np.testing.assert_allclose(got["out"], expected, rtol=1e-5, atol=1e-5)
             assert bool((got[PANELS].view(np.uint32) != 0xCDCDCDCD).any()) == (order == "nm")
+
+
+@pytest.mark.parametrize(("dtype", "zero"), [("i8", 0.0), ("u8", 131.0)])
+@pytest.mark.parametrize(("m", "k", "n"), [(9, 36, 30), (13, 16, 7), (4, 8, 5), (1, 24, 19)])
+def test_rows_of_bytes(m: int, k: int, n: int, dtype: str, zero: float) -> None:
+    program = prepared(in_bytes(rows(m, k, n), dtype, zero))
+    rng = np.random.default_rng(m)
+    table = rng.integers(0, 256, (n, k)).astype(np.uint8)
+    kind = np.int8 if dtype == "i8" else np.uint8
+    inputs = {"a": rng.standard_normal((m, k)), "w": table.view(kind)}
+    expected = evaluate(program, inputs)["out"]
+    np.testing.assert_allclose(
+        expected, inputs["a"].astype(np.float32) @ (inputs["w"] - zero).T, rtol=1e-5, atol=1e-2
+    )
+    for x0, y0, order in ((4, 2, "nm"), (6, 2, "nm"), (8, 1, "nm"), (4, 3, "mn")):
+        candidate = Candidate(x0, min(y0, m), 2, x0, min(y0, m), k, order, False)
+        for tier in ("simd128", "relaxed-simd"):
+            made = compile_program(program, candidate, tier)
+            call = (program, made.data, made.parallel_extent, inputs, made.panels)
+            got = run_kernel(*call, parts=min(3, made.parallel_extent))
+            np.testing.assert_allclose(got["out"], expected, rtol=1e-4, atol=1e-2)
+            decoded = PANELS in got and bool((got[PANELS].view(np.uint32) != 0xCDCDCDCD).any())
+            assert decoded == (order == "nm" and m > 1 and m > candidate.y0)
 
 
 def rows(m: int, k: int, n: int) -> Program:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matmul_programs import with_rounded_weights
 from numpy.typing import NDArray
 from wgsl_harness import run_document
 
@@ -80,6 +81,25 @@ def test_tiles(candidate: GpuCandidate) -> None:
 def test_one_query(depth: int, split: int) -> None:
     candidate = GpuCandidate(2, 1, 1, 16, 1, 1, split)
     check(attention(3, 1, 75, depth, mask="keys", guarded=True), candidate)
+
+
+@pytest.mark.parametrize(
+    "candidate", [None, TILE, GpuCandidate(4, 8, 1, 16, 16, 1), GpuCandidate(8, 2, 1, 32, 8, 1)]
+)
+def test_rounded_weights(candidate: GpuCandidate | None) -> None:
+    program = with_rounded_weights(attention(3, 37, 50, 32, mask="all"), 254.0)
+    given = drawn(program)
+    exact = evaluate(program, given)["out0"].ravel()
+    off = np.abs(computed(program, candidate, given) - exact)
+    largest = np.abs(given["in2"]).max()
+    # A weight next to a half may be rounded the other way: one step of one value of V.
+    assert off.max() <= 1.01 * largest and np.mean(off > NEAR * np.abs(exact).max()) < 0.01
+
+
+def test_rounded_weights_are_not_read_in_parts() -> None:
+    program = with_rounded_weights(attention(2, 13, 21, 32), 254.0)
+    with pytest.raises(CompileError, match="whole row"):
+        from_template(program, replace(TILE, split=2), "wgsl")
 
 
 def test_keys_that_lie_side_by_side() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from matmul_programs import dense
+from matmul_programs import dense, in_bytes
 from wgsl_harness import check_document, run_program
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
@@ -39,6 +39,17 @@ def test_weights_in_halves(spec: str, vec: int) -> None:
     halves = replace(b, dtype="f16", constant=True)
     candidate = TILE if spec.startswith("matmul:33") else ROW
     check(replace(program, buffers=(a, halves, out)), replace(candidate, vec=vec))
+
+
+@pytest.mark.parametrize("vec", [1, 2, 4])
+@pytest.mark.parametrize("rows", [1, 33])
+@pytest.mark.parametrize(("dtype", "zero"), [("i8", 0.0), ("u8", 131.0)])
+def test_tables_of_bytes(rows: int, dtype: str, zero: float, vec: int) -> None:
+    program = program_for(f"matmul_dot:{rows}x24x20:f32")
+    a, b, out = program.buffers
+    program = replace(program, buffers=(a, replace(b, constant=True), out))
+    candidate = TILE if rows > 1 else ROW
+    check(in_bytes(program, dtype, zero), replace(candidate, vec=vec))
 
 
 @pytest.mark.parametrize("vec", [1, 2, 4])
