@@ -247,7 +247,8 @@ def candidates_text(summary: Mapping[str, Any]) -> str:
 
 def left_text(summary: Mapping[str, Any]) -> str:
     """That nothing is left to gain; empty where something was gained, or time was short."""
-    if summary["reason"] not in ("converged", "exhausted") or summary.get("kept"):
+    won = (summary.get("outcomes") or {}).get(WON)
+    if won or summary["reason"] not in ("converged", "exhausted"):
         return ""
     ways = sum(workload["candidates"] for workload in summary["workloads"])
     return f"nothing is left to gain: the best of {ways} known ways is in use" if ways else ""

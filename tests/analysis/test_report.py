@@ -160,9 +160,9 @@ def write(tmp_path: Path, events: list[dict[str, Any]]) -> str:
 
 def test_a_session_that_ends_without_a_gain_says_that_nothing_is_left() -> None:
     workloads = [{"candidates": 12}, {"candidates": 5}]
-    summary = {"reason": "converged", "kept": 0, "workloads": workloads}
+    summary = {"reason": "converged", "kept": 2, "outcomes": {}, "workloads": workloads}
     assert "the best of 17 known ways is in use" in left_text(summary)
-    for more in ({"kept": 1}, {"reason": "time"}, {"workloads": []}):
+    for more in ({"outcomes": {"won": 1}}, {"reason": "time"}, {"workloads": []}):
         assert left_text({**summary, **more}) == ""
 
 

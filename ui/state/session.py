@@ -23,6 +23,7 @@ from nnjit_studio.ui.state import event_log
 from nnjit_studio.ui.state.forms import Forms
 from nnjit_studio.ui.state.jobs import Job, JobProblem, reader
 from nnjit_studio.ui.state.latest_events import LatestEvents
+from nnjit_studio.ui.state.plan import is_plan
 from nnjit_studio.ui.state.state import SessionState
 from nnjit_studio.ui.state.yielded import Answer, Asked, Imported, Phase, Work, phases, problems
 from nnjit_studio.ui.widgets.worker import Worker
@@ -308,7 +309,7 @@ class StudioSession(QObject):
 
     def _take(self, items: list[Any]) -> None:
         events = [item for item in items if isinstance(item, ev.Event)]
-        self.events.keep(events)
+        self.events.keep(event for event in events if not is_plan(event))
         self.state.reduce(events)
         self.state.take_text(item for item in items if isinstance(item, TextEvent))
         told = [item.text for item in items if isinstance(item, Phase)]

@@ -9,6 +9,8 @@ import pyqtgraph as pg
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QColor, QResizeEvent
 
+from nnjit_studio.model.readable import words_of
+from nnjit_studio.ui.state.plan import PLAN
 from nnjit_studio.ui.state.rounds import BY_ROUND, BY_SECONDS, Rounds
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets.panel import chooser
@@ -31,7 +33,8 @@ WHOLE = 4
 
 
 class RoundsPanel(PlotPanel):
-    """One pair of plot items per workload, kept for the life of the model; one of the model.
+    """One pair of plot items per workload, kept for the life of the model; one of the model, and
+    one of its plan, whose rates are the model's too.
 
     The items hold what is in view, thinned to the pixels there are; the state holds all.
     """
@@ -83,6 +86,8 @@ class RoundsPanel(PlotPanel):
         if not changes & {"rounds", "model"}:
             return
         rounds = self._rounds()
+        if not self.items.keys() <= rounds.keys():
+            self._clear()  # other rounds of the plan begin
         asked = (self._session.state.selected, self.scope.currentText())
         self._frame()
         for key, held in rounds.items():
@@ -127,10 +132,11 @@ class RoundsPanel(PlotPanel):
 
     def _rounds(self) -> Mapping[str, Rounds]:
         """What is shown, by keys of workloads; the model's is empty."""
-        state = self._session.state
-        if self.scope.currentText() == MODEL:
-            return {"": state.rounds}
-        return {key: workload.rounds for key, workload in state.workloads.items()}
+        state, scope = self._session.state, self.scope.currentText()
+        plan = {PLAN: state.plan.rounds} if state.plan and scope != SELECTED else {}
+        if scope == MODEL:
+            return {"": state.rounds} | plan
+        return {key: workload.rounds for key, workload in state.workloads.items()} | plan
 
     def _switch(self) -> None:
         seconds, model = self._axis == BY_SECONDS, self.scope.currentText() == MODEL
@@ -209,7 +215,7 @@ class RoundsPanel(PlotPanel):
     def _style(self, key: str) -> None:
         """Colour, width and order of a workload's items: those of the selected one in front."""
         state = self._session.state
-        front = key in ("", state.selected)
+        front = key in ("", PLAN, state.selected)
         colour, dash = self._look(key)
         dots, line = self.items[key]
         dots.setBrush(pg.mkBrush(colour))
@@ -220,6 +226,8 @@ class RoundsPanel(PlotPanel):
             plotted.setOpacity(1.0 if front or not state.selected else 0.75)
 
     def _look(self, key: str) -> tuple[str, tuple[float, ...]]:
+        if key == PLAN:
+            return self.theme.text, ()
         workload = self._session.state.workloads.get(key)
         return series_style(self.theme, workload.rank if workload else 0)
 
@@ -230,8 +238,14 @@ class RoundsPanel(PlotPanel):
         self.item.addItem(dots, ignoreBounds=True)
         self.item.addItem(line, ignoreBounds=True)
         workload = self._session.state.workloads.get(key)
-        if len(self.legend.items) < LEGEND_ROWS:
-            self.legend.addItem(line, workload.workload.name if workload else "whole model")
+        if key == PLAN:
+            dots.setSymbol("d")
+            dots.setSize(9)
+            self.legend.addItem(line, "the plan: the model in other ways")
+        elif len(self.legend.items) < LEGEND_ROWS:
+            named = words_of(workload.workload.key) if workload else "whole model"
+            self.legend.addItem(line, str(named))
+            self.legend.items[-1][1].setToolTip(key)
         line.setCurveClickable(True, width=8)
         line.sigClicked.connect(lambda *_: self._session.select(key))
         return dots, line
