@@ -16,6 +16,7 @@ from nnjit_studio.analysis.session_events import (
     short_name,
     speed_series,
     tuned_workloads,
+    words,
 )
 from nnjit_studio.errors import UserError
 from nnjit_studio.records.outcomes import FASTER, NOT_TOLD_APART, SLOWER, WON, shown_outcome
@@ -114,7 +115,7 @@ def render_report(
         "gain": gain,
         "outcome": shown_outcome,
         "percent": percent,
-        "short": short_name,
+        "words": words,
         "cell": markdown_cell,
     }
     progress = speed_series(session, tuned_workloads(session, PLOTTED_WORKLOADS))

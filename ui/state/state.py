@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from nnjit_studio.generation.session import TextEvent
+from nnjit_studio.model.readable import words_of
 from nnjit_studio.records.estimate import Estimate
 from nnjit_studio.records.gain import ModelGain
 from nnjit_studio.tuner import events as ev
@@ -317,9 +318,9 @@ class SessionState:
         workload.take(event)
         match event:
             case ev.SpaceBuilt():
-                self.set_phase(f"Lite space of {workload.workload.name}")
+                self.set_phase(f"Lite space of {words_of(workload.workload.key)}")
             case ev.Compiled():
-                self.set_phase(f"Tuning {workload.workload.name}")
+                self.set_phase(f"Tuning {words_of(workload.workload.key)}")
             case ev.Swapped():
                 self._runs_ms.clear()
             case ev.RoundDone():
