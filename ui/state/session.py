@@ -139,12 +139,12 @@ class StudioSession(QObject):
             "open", f"Reading {path.name}", lambda emit: self._read(path, answer, emit)
         )
 
-    def open_sample(self) -> bool:
-        """Write the sample model, if need be, and open it; False when another job is running."""
+    def open_sample(self, name: str = "") -> bool:
+        """Write a sample model, if need be, and open it; False when another job is running."""
 
         def work(emit: Callable[[Any], None]) -> Any:
             self._forms.leave()
-            return self._open(first.sample_model(phases(emit)), emit)
+            return self._open(first.sample_model(phases(emit), name=name), emit)
 
         return self._start("open", "Opening the sample model", work)
 
@@ -322,6 +322,7 @@ class StudioSession(QObject):
             self.workbench.page.cancel()
         for item in items:
             if isinstance(item, Survey):
+                self.state.survey = item
                 self.surveyed.emit(item)
             elif isinstance(item, Imported):
                 self.imported.emit(item.model)

@@ -11,6 +11,7 @@ from typing import Any
 
 from nnjit_studio.generation.session import TextEvent
 from nnjit_studio.model.readable import words_of
+from nnjit_studio.model.survey import Survey
 from nnjit_studio.records.estimate import Estimate
 from nnjit_studio.records.gain import ModelGain
 from nnjit_studio.tuner import events as ev
@@ -41,6 +42,7 @@ class SessionState:
     of now, ``compared`` the latest pairs, ``machine`` the latest look at it. ``left`` is the
     time of the latest round, and the seconds that were expected to the end then, None before
     that can be told. ``plan`` are the rounds of the plan, None before the first.
+    ``survey`` is of the file that was read last.
 
     Views read the attributes; :meth:`take_changes` tells them which of
     :data:`VIEWS` need to be drawn again.
@@ -58,6 +60,7 @@ class SessionState:
         self._runs_ms: deque[float] = deque(maxlen=RUNS)
         self.rounds = Rounds()
         self.plan: PlanProgress | None = None
+        self.survey: Survey | None = None
         self.trying: ev.Trying | None = None
         self.left: tuple[float, float | None] = (0.0, None)
         self.served: ev.Served | None = None

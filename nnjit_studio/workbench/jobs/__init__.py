@@ -16,7 +16,7 @@ from nnjit_studio.workbench.jobs.feed import feed
 from nnjit_studio.workbench.jobs.lookups import onnx_attributes, records, run_natively, survey
 from nnjit_studio.workbench.jobs.page_form import take_form
 from nnjit_studio.workbench.jobs.profile import profile
-from nnjit_studio.workbench.jobs.sizes import profile_sizes
+from nnjit_studio.workbench.jobs.sizes import profile_sizes, profile_sizes_beside
 from nnjit_studio.workbench.jobs.verdict import verdict
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "onnx_attributes",
     "profile",
     "profile_sizes",
+    "profile_sizes_beside",
     "records",
     "report",
     "run_kernel",
