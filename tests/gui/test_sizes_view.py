@@ -13,13 +13,13 @@ from nnjit_studio.workbench import jobs
 OPEN = (InputPort("ids", "int64", ("batch", "sequence")),)
 
 
+def row(size):
+    samples = [size / 8, size / 7, size / 6] * 4
+    return SizeRow({"batch": 1, "sequence": size}, Estimate.of(samples), 9.0, size << 20, 9)
+
+
 def found(sizes):
-    rows = tuple(
-        SizeRow(
-            {"batch": 1, "sequence": n}, Estimate.of([n / 8, n / 7, n / 6] * 4), 9.0, n << 20, 9
-        )
-        for n in sizes
-    )
+    rows = tuple(map(row, sizes))
     return SizesProfile("m", "embedded", "fake", 1, "simd128", rows, ())
 
 

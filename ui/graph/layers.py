@@ -70,11 +70,11 @@ def _tone(layer: Layer) -> str:
 
 
 COLUMNS = (
-    Column("layer", lambda r: r.group, _indented, width=130, tone=_tone, hint=lambda r: r.group),
-    Column("time", lambda r: r.ms, text.time, True, "of all its steps in the run that is shown", 62,
+    Column("layer", lambda r: r.group, _indented, width=124, tone=_tone, hint=lambda r: r.group),
+    Column("time", lambda r: r.ms, text.time, True, "of all its steps in the run that is shown", 74,
            _tone, in_files="ms"),
     Column("share %", lambda r: r.share, lambda v: text.fixed(v, 1), True,
-           "of the sum of all steps; a layer holds those inside it", 58, _tone),
+           "of the sum of all steps; a layer holds those inside it", 64, _tone),
     Column("operators", lambda r: r.operators, width=220),
 )  # fmt: skip
 
@@ -84,7 +84,9 @@ class LayerList(TablePanel):
 
     def __init__(self, theme: Theme) -> None:
         super().__init__("Layers", COLUMNS, theme)
-        self.filter.setPlaceholderText("Filter layers")
+        for widget in (self.filter, self.copy_button):
+            widget.hide()  # the graph has a search; Ctrl+C copies
+        self.bar.setContentsMargins(0, 0, 0, 0)
 
         self._groups: Groups | None = None
         self._contents: list[Content] = []

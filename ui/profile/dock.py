@@ -163,13 +163,8 @@ class ProfilePanel(JobTable):
     def set_theme(self, theme: Theme) -> None:
         super().set_theme(theme)
         self.ledger.set_theme(theme)
-        for panel in (
-            self.memory_plot,
-            self.roofline,
-            self.trace.timeline,
-            self.compare,
-            self.sizes,
-        ):
+        views = (self.memory_plot, self.roofline, self.trace.timeline, self.compare, self.sizes)
+        for panel in views:
             panel.set_theme(theme)
 
     def _do(self, what: str, finding: Finding) -> None:

@@ -111,8 +111,8 @@ class SpacePanel(TablePanel):
         # Its width must not follow the shares of time, which change with every timed run.
         policy = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         self.chooser.setSizeAdjustPolicy(policy)
-        self.chooser.setMinimumWidth(150)
-        self.filter.setMaximumWidth(160)
+        self.chooser.setMinimumWidth(200)
+        self.filter.setMaximumWidth(120)
         self.chooser.activated.connect(lambda i: self._pick_space(self.chooser.itemData(i)))
         self.summary = quiet(SteadyLabel("Open a model to see its lite spaces."))
         self.summary.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
