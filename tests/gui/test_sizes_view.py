@@ -65,7 +65,7 @@ def test_typed_sizes_are_measured_and_plotted(qtbot, window, workbench, model_fi
     assert asked == [({"sequence": (16, 64)}, 0.0)]
     assert [row[0] for row in view.latency.table()[1]] == [16.0, 64.0]
     assert [row[1] for row in view.memory.table()[1]] == [16.0, 64.0]
-    assert view.caption.text().startswith("sequence 16: 2.29 ms, 64: 9.14 ms")
+    assert view.caption.text().startswith("sequence 16: 2.29 ms, 16.0 MiB;  64: 9.14 ms, 64.0 MiB")
     assert view.latency.item.getAxis("bottom").labelText == "sequence"
 
 

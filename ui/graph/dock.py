@@ -16,10 +16,12 @@ from nnjit_studio.model.survey import Survey
 from nnjit_studio.ui.graph.boxes import Box, Sheet
 from nnjit_studio.ui.graph.details import NodeDetails
 from nnjit_studio.ui.graph.facts import (
+    BEFORE,
     COLOUR_BY,
     ColourBy,
     Facts,
     Run,
+    RunFacts,
     Values,
     run_of_profile,
     warning_of,
@@ -28,7 +30,6 @@ from nnjit_studio.ui.graph.folding import Folding, Index
 from nnjit_studio.ui.graph.layers import LayerList
 from nnjit_studio.ui.graph.legend import Legend, colour_boxes
 from nnjit_studio.ui.graph.node_texts import cost_of, tip_of
-from nnjit_studio.ui.graph.run_facts import BEFORE, RunFacts
 from nnjit_studio.ui.graph.runs import RunChoice
 from nnjit_studio.ui.graph.search import GraphSearch
 from nnjit_studio.ui.graph.sides import Sides
@@ -258,6 +259,8 @@ class GraphPanel(Panel):
         return self._index.graph.nodes if self._index is not None else ()
 
     def _indexed(self) -> None:
+        layered = self._index is not None and bool(self._index.groups.members)
+        self.tabs.setTabVisible(self.tabs.indexOf(self.layers), layered)
         self.search.search()
         self._learn()
 

@@ -104,9 +104,15 @@ class SizesView(Panel):
         self.latency = SizePlot("Latency", "ms", host.theme)
         self.memory = SizePlot("Memory", "MiB", host.theme)
         plots = splitter(Qt.Orientation.Horizontal, (self.latency, 500), (self.memory, 500))
+        for plot in (self.latency, self.memory):  # the stage is low, and the sentence above has all
+            plot.bar.setContentsMargins(0, 0, 0, 0)
+            plot.reset_button.hide()
+            plot.save_button.hide()
+        self.latency.save_button.show()
         line = hbox(
-            self.dimension, (self.field, 1), self.button, self.tune_button, margins=(10, 6, 10, 2)
-        )
+            self.dimension, (self.field, 1), self.button, self.tune_button,
+            self.latency.save_button, margins=(10, 6, 10, 2),
+        )  # fmt: skip
         vbox(line, self.caption, (plots, 1), on=self)
         self.caption.setContentsMargins(10, 0, 10, 0)
         session = host.session
@@ -138,8 +144,11 @@ class SizesView(Panel):
         self.latency.show_rows(name, tuple(_latency(row, name) for row in rows))
         self.memory.show_rows(name, tuple(_memory(row, name) for row in rows))
         if found is not None:
-            told = (f"{r.sizes[name]}: {text.time(r.time.ms)}" for r in rows)
-            self.caption.setText(f"{name} {', '.join(told)}. {' '.join(found.notes)}".rstrip())
+            told = (
+                f"{r.sizes[name]}: {text.time(r.time.ms)}, {text.nbytes(r.wasm_bytes)}"
+                for r in rows
+            )
+            self.caption.setText(f"{name} {';  '.join(told)}. {' '.join(found.notes)}".rstrip())
         else:
             self.caption.setText(HINT if self._axes else FIXED)
 

@@ -192,7 +192,7 @@ def _key(w: WorkloadProgress) -> str:
 
 def _label(w: WorkloadProgress) -> str:
     if isinstance(w, PlanProgress):
-        return "The plan: ways to import the model"
+        return "The plan"
     share = "" if w.share is None else f"{100 * w.share:4.1f} %   "
     uses = f"   x{w.workload.uses}" if w.workload.uses > 1 else ""
     return f"{share}{words_of(w.workload.key)}{uses}"

@@ -27,6 +27,8 @@ SYMBOLS = {"good": "✓", "note": "!", "bad": "✗"}
 TONES = {"good": "good", "note": "warn", "bad": "bad"}
 NEXT = ("profile", "advise", "tune", "export", "palette")
 RECENT = 6
+COMPARED = ("faster", "slower", "not told apart")
+"""States of a verdict whose headline has no time."""
 SAMPLE = "Try the sample model"
 FASTER = "Make a model faster…"
 DROPS = ".onnx model, .wasm module, bundle, session, records or profile"
@@ -197,9 +199,9 @@ def _show_model(
 
 
 def result_text(verdict: Verdict) -> str:
-    """The headline, and the time where that is a ratio: ``1.99x ONNX Runtime Web, 59.6 ms``."""
+    """The headline, and the time where it has none: ``1.99x ONNX Runtime Web, 59.6 ms``."""
     ours = verdict.ours
-    if ours is None or ours.ms is None or not verdict.told_apart:
+    if ours is None or ours.ms is None or verdict.state not in COMPARED:
         return headline(verdict)
     return f"{headline(verdict)}, {milliseconds(ours.ms.median, 2 if verdict.busy else 3)}"
 

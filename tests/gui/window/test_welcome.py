@@ -7,7 +7,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QPushButton
-from verdicts import FASTER, NO_PEER
+from verdicts import FASTER, NO_PEER, SAME
 
 from nnjit_studio.doctor import examination
 from nnjit_studio.doctor.checks import Check
@@ -135,5 +135,6 @@ def test_a_recent_model_tells_its_ratio_time_and_day(qtbot, window, model_file):
     page.show_recent([(model_file, "yesterday")], {path: verdict})
     told = next(x for x in page.findChildren(QLabel) if "ONNX Runtime Web," in x.text())
     assert told.text() == "1.99x ONNX Runtime Web, 59.6 ms" and told.toolTip() == "Measured today"
+    assert result_text(SAME) == "Not told apart, 59.6 ms"
     assert result_text(NO_PEER) == "59.6 ms", "nothing is said twice"
     assert measured_day(FASTER) == "22 Nov 2026"
