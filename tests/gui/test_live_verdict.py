@@ -68,3 +68,13 @@ def test_without_enough_pairs_the_bars_stay(qtbot, comparing, workbench, model_f
     assert window.start_tuning(60.0)
     qtbot.waitUntil(lambda: window.session.state.summary is not None)
     assert window.verdict.live._shown is None and window.verdict.panel.verdict == FASTER
+
+
+def test_kernels_of_a_gpu_move_no_bar_of_wasm(qtbot, comparing, workbench, model_file, peer):
+    window, workbench.hold = comparing, True
+    rested(qtbot, window, lambda: window.open_model(model_file))
+    assert window.start_tuning(60.0)
+    qtbot.waitUntil(lambda: window.session.state.summary is not None)
+    assert window.verdict.live._gain()[0] is not None
+    window.session.state.code = "WGSL"
+    assert window.verdict.live._gain() == (None, None)

@@ -157,14 +157,13 @@ class GraphPanel(Panel):
         index, boxes = self._index, self.view.boxes
         if index is None:
             return
-        if group in self.folding.closed:
-            box = boxes[f"group:{group}"]
-            self.view.pick(box)
-            self.view.look_at(box)
-        else:
-            keys = {self.folding.shown_as(name) for name in index.groups.members[group]}
-            areas = [boxes[key].rect for key in keys]
-            self.view.look_at_area(reduce(QRectF.united, areas))
+        keys = {self.folding.shown_as(name) for name in index.groups.members[group]}
+        found = [boxes[key] for key in keys if key in boxes]
+        if group in self.folding.closed and found:
+            self.view.pick(found[0])
+            self.view.look_at(found[0])
+        elif found:
+            self.view.look_at_area(reduce(QRectF.united, (box.rect for box in found)))
         self.tabs.setCurrentWidget(self.layers)
 
     def next_colour(self) -> None:

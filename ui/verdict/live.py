@@ -61,6 +61,8 @@ class LiveVerdict(QObject):
     def _gain(self) -> tuple[Interval | None, object]:
         """How much faster the model is than untuned, and what tells it from the last answer."""
         state, job = self._session.state, self._session.busy
+        if state.code == "WGSL":
+            return None, None  # the verdict is of Wasm
         if job == JOBS[0] and state.compared is not None:
             return _interval(state.compared.gain), state.compared
         if job == JOBS[1] and state.plan is not None and state.plan.gain is not None:

@@ -89,7 +89,7 @@ def profile_sizes_beside(
     seconds: float = 0.0,
     on_phase: OnPhase = quiet,
 ) -> SizesProfile:
-    """The same with the inputs of the open model, which afterwards is open as it was before.
+    """As :func:`profile_sizes`, with the inputs of the open model, which is put back afterwards.
 
     Raises
     ------
