@@ -16,6 +16,7 @@ from nnjit_studio.analysis.session_events import (
     short_name,
     speed_series,
     tuned_workloads,
+    words,
 )
 from nnjit_studio.errors import UserError
 from nnjit_studio.records.outcomes import FASTER, NOT_TOLD_APART, SLOWER, WON, shown_outcome
@@ -114,7 +115,7 @@ def render_report(
         "gain": gain,
         "outcome": shown_outcome,
         "percent": percent,
-        "short": short_name,
+        "words": words,
         "cell": markdown_cell,
     }
     progress = speed_series(session, tuned_workloads(session, PLOTTED_WORKLOADS))
@@ -247,7 +248,8 @@ def candidates_text(summary: Mapping[str, Any]) -> str:
 
 def left_text(summary: Mapping[str, Any]) -> str:
     """That nothing is left to gain; empty where something was gained, or time was short."""
-    if summary["reason"] not in ("converged", "exhausted") or summary.get("kept"):
+    won = (summary.get("outcomes") or {}).get(WON)
+    if won or summary["reason"] not in ("converged", "exhausted"):
         return ""
     ways = sum(workload["candidates"] for workload in summary["workloads"])
     return f"nothing is left to gain: the best of {ways} known ways is in use" if ways else ""

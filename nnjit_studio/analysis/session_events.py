@@ -13,6 +13,7 @@ import numpy as np
 from jinja2 import Environment, StrictUndefined
 
 from nnjit_studio.analysis.line_plot import Series
+from nnjit_studio.model.readable import words_of
 from nnjit_studio.support.terminal import printable
 
 
@@ -117,8 +118,13 @@ def speed_series(
         start = [(began, before[workload])] if before.get(workload, 0.0) > 0 else []
         best = [(float(r[axis]), r["best_gflops"]) for r in rounds]
         tried = [(float(r[axis]), r["gflops"]) for r in rounds if r["gflops"] > 0]
-        series.append(Series(short_name(workload), start + best, tried, steps=True))
+        series.append(Series(words(workload), start + best, tried, steps=True))
     return series
+
+
+def words(workload: str) -> str:
+    """A workload in words, without characters that steer a terminal."""
+    return printable(str(words_of(workload)))
 
 
 def short_name(workload: str) -> str:

@@ -14,6 +14,7 @@ from nnjit_studio.analysis.session_events import (
     short_name,
     speed_series,
     tuned_workloads,
+    words,
 )
 
 COLOURS = (
@@ -53,7 +54,7 @@ def progress_svg(events: Sequence[Mapping[str, Any]]) -> str:
         {},
         title=f"{short_name(session.summary['model'])} on {where}",
         plots=plots,
-        names=[short_name(w) for w in shown],
+        names=[words(w) for w in shown],
         colours=COLOURS,
         width=2 * WIDTH,
         height=legend_top + math.ceil(len(shown) / 2) * _LEGEND_ROW,

@@ -13,6 +13,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from nnjit_studio.records import Kernel
+from nnjit_studio.records.estimate import LEAST_PAIRS
 from nnjit_studio.records.gain import NOT_COMPARED, UNCHANGED, ModelGain
 from nnjit_studio.records.serving import ServingStats
 from nnjit_studio.tuner.context import SessionState, TunedModel
@@ -32,8 +34,8 @@ PAIR_RUNS = 4
 LAST_PAIRS = 24
 """At the end of a session a gain that is told by so many is not looked at any longer."""
 MOST_PAIRS = 48
-PAIRS_SHARE = 0.05
-"""Of a session's time, for pairs between rounds."""
+PAIRS_SHARE = 0.1
+"""Of a session's time, for pairs between rounds: windows show the gain while it grows."""
 PAIRS_INTERVAL_S = 0.5
 TIMING_LIMIT_S = 5.0
 """Of the timed runs of the model, before and after; and of the last pairs."""
@@ -61,7 +63,7 @@ class ModelTiming:
         self.before_ms = self.after_ms = 0.0
         self._limit_s = TIMING_LIMIT_S
         self._pairs = ModelPairs(self._runner, self._feeds, machine)
-        self._pairs_due_s = 0.0
+        self._paired_s = self._pair_s = 0.0
         self.gain = ModelGain(UNCHANGED)
 
     def before(self) -> Iterator[Event]:
@@ -80,6 +82,7 @@ class ModelTiming:
         runs_s = timing_runs(self.before_ms, self._limit_s) * self.before_ms / 1000
         pairs_s = LAST_PAIRS * PAIR_RUNS * max(self.before_ms, SAMPLE_MS) / 1000
         in_turns = self._served is None
+        self._paired_s, self._pair_s = self._session.clock.t_s(), pairs_s / LAST_PAIRS
         self._session.clock.start_budget(runs_s + in_turns * min(pairs_s, self._limit_s))
 
     def after(self) -> Iterator[Event]:
@@ -94,7 +97,7 @@ class ModelTiming:
             yield from self._last_pairs()
 
     def between(self) -> Iterator[Event]:
-        """One inference between rounds, or a pair of them, when one is due.
+        """One inference between rounds, or pairs of them, when they are due.
 
         Of a serving model what it served.
         """
@@ -104,8 +107,7 @@ class ModelTiming:
             if stats is not None:
                 yield served_event(clock.t_s(), stats)
             return
-        if self._swapped and clock.t_s() >= self._pairs_due_s:
-            yield self._pair()
+        if self._swapped and (yield from self._group()):
             return
         runs_ms = clock.when_due(lambda: self._runner.infer(self._feeds).runs_ms)
         if runs_ms:
@@ -127,16 +129,34 @@ class ModelTiming:
     def _swapped(self) -> list[WorkloadState]:
         return [s for s in self._session.states if s.incumbent is not s.default]
 
+    def _group(self) -> Generator[Event, None, bool]:
+        """As many pairs as tell an interval, once that is a small share of the time since the last.
+
+        That is one more pair as long as the kernels stay the same. False where none was taken.
+        """
+        clock, began_s = self._session.clock, self._session.clock.t_s()
+        pairs = max(1, LEAST_PAIRS - self._pairs.count(*self._first_and_tuned()))
+        due_s = max(PAIRS_INTERVAL_S, pairs * self._pair_s / PAIRS_SHARE)
+        if began_s - self._paired_s < due_s:
+            return False
+        taken = 0
+        while taken < pairs and not clock.stop():
+            yield self._pair()
+            taken += 1
+        self._paired_s = clock.t_s()
+        self._pair_s = (self._paired_s - began_s) / max(1, taken)
+        return True
+
     def _pair(self) -> ModelCompared:
-        """One more pair; the next is due when both together were a small share of the time."""
-        clock, swapped = self._session.clock, self._swapped
-        began_s = clock.t_s()
-        first, tuned = [s.default for s in swapped], [s.incumbent for s in swapped]
-        self._pairs.take(first, tuned, self.after_ms)
-        now_s = clock.t_s()
-        self._pairs_due_s = now_s + max(PAIRS_INTERVAL_S, (now_s - began_s) / PAIRS_SHARE)
-        pairs = self._pairs
-        return ModelCompared(now_s, tuple(pairs.first_ms), tuple(pairs.tuned_ms), pairs.gain())
+        """One more pair."""
+        self._pairs.take(*self._first_and_tuned(), self.after_ms)
+        pairs, t_s = self._pairs, self._session.clock.t_s()
+        return ModelCompared(t_s, tuple(pairs.first_ms), tuple(pairs.tuned_ms), pairs.gain())
+
+    def _first_and_tuned(self) -> tuple[list[Kernel], list[Kernel]]:
+        """Of the workloads whose kernel has changed."""
+        swapped = self._swapped
+        return [s.default for s in swapped], [s.incumbent for s in swapped]
 
     def _last_pairs(self) -> Iterator[Event]:
         """Pairs until the gain is told, or the time for them is over.
@@ -147,13 +167,14 @@ class ModelTiming:
         clock = self._session.clock
         left_s = clock.left_s()
         limit_s = PATIENT_LIMIT_S if left_s is None else min(self._limit_s, left_s)
+        rounds = any(state.rounds for state in self._session.states)
+        enough = LAST_PAIRS if rounds else LEAST_PAIRS  # what is known already is told soon
         ends_s, longest_s = clock.t_s() + limit_s, 2 * (self.before_ms + self.after_ms) / 1000
         self.gain = self._pairs.gain()
         for _ in range(MOST_PAIRS):
             began_s = clock.t_s()
-            if began_s + longest_s > ends_s or (
-                self.gain.told_apart and self.gain.pairs >= LAST_PAIRS
-            ):
+            told = self.gain.told_apart and self.gain.pairs >= enough
+            if began_s + longest_s > ends_s or told:
                 break
             compared = self._pair()
             self.gain = compared.gain

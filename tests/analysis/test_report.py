@@ -160,9 +160,9 @@ def write(tmp_path: Path, events: list[dict[str, Any]]) -> str:
 
 def test_a_session_that_ends_without_a_gain_says_that_nothing_is_left() -> None:
     workloads = [{"candidates": 12}, {"candidates": 5}]
-    summary = {"reason": "converged", "kept": 0, "workloads": workloads}
+    summary = {"reason": "converged", "kept": 2, "outcomes": {}, "workloads": workloads}
     assert "the best of 17 known ways is in use" in left_text(summary)
-    for more in ({"kept": 1}, {"reason": "time"}, {"workloads": []}):
+    for more in ({"outcomes": {"won": 1}}, {"reason": "time"}, {"workloads": []}):
         assert left_text({**summary, **more}) == ""
 
 
@@ -247,7 +247,7 @@ def test_a_name_in_md_gets_markdown_tables_of_equal_columns(tmp_path: Path) -> N
     path = write_report(tmp_path / "r.md", session(), created=CREATED, versions={"nnjit": "1"})
     text = path.read_text("utf-8")
     assert text.startswith("# tiny-bert.onnx\n") and "<" not in text
-    assert "| matmul:384x384x384:f32+bias |" in text
+    assert "| MatMul 384x384 by 384x384, +bias |" in text
     tables = [block for block in text.split("\n\n") if block.startswith("|")]
     assert len(tables) == 4
     for table in tables:

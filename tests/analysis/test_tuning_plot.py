@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from test_report import session
 
+from nnjit_studio.analysis.session_events import words
 from nnjit_studio.analysis.tuning_plot import progress_svg
 from nnjit_studio.cli import tune as cli_tune
 from nnjit_studio.errors import UserError
@@ -23,7 +24,7 @@ def test_every_tuned_workload_has_a_line_by_rounds_and_by_seconds() -> None:
     lines = [len(list(g.iter(f"{SVG}path"))) for g in plots[:4]]
     assert lines == [len(tuned), len(tuned), 1, 1]
     texts = {t.text for t in root.iter(f"{SVG}text")}
-    assert {w.rsplit("#", 1)[0] for w in tuned} <= texts
+    assert {words(w) for w in tuned} <= texts
     assert {"GFLOP/s", "ms"} <= texts
 
 

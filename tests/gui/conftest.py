@@ -12,11 +12,13 @@ from gui_fakes import FakeWorkbench, engine_label, finish, small_model
 from gui_window import StudioWindow
 from PySide6.QtCore import QCoreApplication, QEvent, QSettings
 from pytestqt.qtbot import QtBot
+from verdicts import fake_peer
 from waiting import PATIENCE_S
 
 from nnjit_studio.ui.kernel import settings as kernel_settings
 from nnjit_studio.ui.startup import app
 from nnjit_studio.ui.widgets import worker
+from nnjit_studio.verdict import peers
 
 PATIENCE_MS = round(1000 * PATIENCE_S)
 
@@ -87,6 +89,32 @@ def model_file(tmp_path):
 @pytest.fixture
 def window(qtbot, workbench, settings):
     made = StudioWindow(workbench, engine_label, settings)
+    qtbot.addWidget(made, before_close_func=lambda w: finish(qtbot, workbench, w))
+    made.show()
+    return made
+
+
+class NoVisits:
+    """Of a workbench that only plays."""
+
+    def visit(self, server, page):
+        raise AssertionError("no page is opened")
+
+    def shut_down(self):
+        self.down = True
+
+
+@pytest.fixture
+def peer(tmp_path, monkeypatch):
+    monkeypatch.setenv(peers.VARIABLE, str(fake_peer(tmp_path / "peers", "")))
+
+
+@pytest.fixture
+def comparing(qtbot, workbench, settings, tmp_path):
+    """A window that compares."""
+    workbench.database.path = tmp_path / "kernels.db"
+    visits = NoVisits()
+    made = StudioWindow(workbench, engine_label, settings, visits=visits)
     qtbot.addWidget(made, before_close_func=lambda w: finish(qtbot, workbench, w))
     made.show()
     return made

@@ -19,3 +19,9 @@ def wait_job(qtbot, window, job, start):
     """Start a job and wait until it has returned."""
     with qtbot.waitSignal(window.session.done, check_params_cb=lambda name, _: name == job):
         assert start()
+
+
+def rested(qtbot, window, start):
+    """Start something and wait until the verdict that follows it is measured."""
+    with qtbot.waitSignal(window.verdict.rested):
+        start()

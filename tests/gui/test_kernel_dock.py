@@ -102,7 +102,7 @@ def test_a_record_of_another_model_is_refused_in_words(qtbot, opened, workbench)
     store(qtbot, opened, workbench, [foreign])
     opened.database.view.selectRow(0)
     opened.database.view.doubleClicked.emit(opened.database.proxy.index(0, 0))
-    assert "The open model has no matmul:1x1x1:f32" in opened.message.text.text()
+    assert "The open model has no MatMul 1x1 by 1x1" in opened.message.text.text()
     assert workbench.inspected == []
 
 

@@ -34,14 +34,14 @@ def first(state):
 
 
 def test_what_is_tried_is_told_with_its_phase():
-    names = {"k": "matmul"}
-    tell = lambda phase, pairs=0: trying_text(ev.Trying(1.0, "k", "x0=8", phase, pairs), names)  # noqa: E731
-    assert tell("compile") == "Compiling  ·  matmul  ·  x0=8"
+    key = "matmul:8x16x32:f32+bias#aa"
+    tell = lambda phase, pairs=0: trying_text(ev.Trying(1.0, key, "x0=8", phase, pairs))  # noqa: E731
+    assert tell("compile") == "Compiling  ·  MatMul 8x16 by 16x32, +bias  ·  x0=8"
     assert tell("check", 2).startswith("Checking the result, first 2 pairs")
     assert "up to 16 pairs" in tell("duel", 16)
-    assert trying_text(ev.Trying(1.0, "", "", "timing"), names) == "Timing the whole model"
-    assert "default kernel" in trying_text(ev.Trying(1.0, "k", "default", "check"), names)
-    assert trying_text(None, names) == ""
+    assert trying_text(ev.Trying(1.0, "", "", "timing")) == "Timing the whole model"
+    assert "default kernel" in trying_text(ev.Trying(1.0, "k", "default", "check"))
+    assert trying_text(None) == ""
 
 
 def test_time_left_is_unknown_until_the_session_tells(state):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gui_fakes import engine_label, finish
-from gui_window import StudioWindow, wait_job
+from gui_window import rested, wait_job
 from verdicts import FASTER, REFUSED, STATES, fake_peer
 
 from nnjit_studio.errors import PageError
@@ -12,32 +11,6 @@ from nnjit_studio.ui.verdict.bars import Bars
 from nnjit_studio.ui.verdict.panel import AGAIN, INSTALL, LONGER, STOP, VerdictPanel
 from nnjit_studio.ui.widgets.theme import DARK, LIGHT
 from nnjit_studio.verdict import peers, store
-
-
-class NoVisits:
-    """Of a workbench that only plays."""
-
-    def visit(self, server, page):
-        raise AssertionError("no page is opened")
-
-    def shut_down(self):
-        self.down = True
-
-
-@pytest.fixture
-def peer(tmp_path, monkeypatch):
-    monkeypatch.setenv(peers.VARIABLE, str(fake_peer(tmp_path / "peers", "")))
-
-
-@pytest.fixture
-def comparing(qtbot, workbench, settings, tmp_path):
-    """A window that compares."""
-    workbench.database.path = tmp_path / "kernels.db"
-    visits = NoVisits()
-    made = StudioWindow(workbench, engine_label, settings, visits=visits)
-    qtbot.addWidget(made, before_close_func=lambda w: finish(qtbot, workbench, w))
-    made.show()
-    return made
 
 
 @pytest.fixture
@@ -79,11 +52,6 @@ def test_columns_that_do_not_fit_are_left_out(qtbot):
         bars.resize(width, bars.height())
         assert len(bars.columns()) == columns
         assert not bars.grab().isNull()
-
-
-def rested(qtbot, window, start):
-    with qtbot.waitSignal(window.verdict.rested):
-        start()
 
 
 def test_an_opened_model_is_compared_and_remembered(qtbot, comparing, model_file, peer):

@@ -136,7 +136,8 @@ def test_before_and_after_are_timed_in_turns() -> None:
     assert gain.ratio == pytest.approx(ms["before"] / ms["after"])
     compared = of(ModelCompared, events)
     assert compared[-1].gain == gain and len(compared[-1].before_ms) == gain.pairs
-    assert any(c.t_s < of(RoundDone, events)[-1].t_s for c in compared), "also between rounds"
+    between = [c.gain.ratio for c in compared if c.t_s < of(RoundDone, events)[-1].t_s]
+    assert any(between), "also between rounds, and so many in a row that they tell an interval"
     for workload in TUNABLE:
         assert stage.runner.registered[workload.key].settings != "default"
 
@@ -209,6 +210,9 @@ def test_second_run_repeats_nothing(whole: tuple[Stage, list[Event]]) -> None:
         assert won == [s.candidate for s in swaps if s.workload == space.workload]
         assert all(r.ms > 0 for r in space.results if r.state in COMPARED)
     assert [s.from_database for s in swaps] == [True, True]
+    summary = last(events)
+    assert (summary.reason, summary.outcomes) == ("exhausted", {})
+    assert summary.gain.pairs == LEAST_PAIRS, "and it ends as soon as it can tell what it is worth"
     assert {s.candidate for s in swaps} == {w.best for w in last(first).workloads[:2]}
     assert last(events).reason == "exhausted"
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from nnjit_studio.model import Graph
 from nnjit_studio.model.survey import InputPort, Survey
 from nnjit_studio.records.estimate import Estimate
 from nnjit_studio.workbench.inputs.sizes import sized
+from nnjit_studio.workbench.jobs import profile_sizes_beside
 
 
 def survey(*inputs: InputPort) -> Survey:
@@ -77,3 +80,24 @@ def test_the_table_names_what_changes_alone() -> None:
     assert columns.split()[:2] == ["sequence", "ms"]
     assert first.split() == ["16", "16.000", "8.000", "to", "32.000", "48.000", "16.0", "8.0"]
     assert second.split()[0] == "64" and text.endswith("A note.")
+
+
+def test_the_open_model_is_put_back_whatever_becomes_of_its_sizes() -> None:
+    calls: list[tuple[str, object]] = []
+    feeds = {"x": np.zeros((1, 3, 32, 32), np.float32)}
+
+    def refuse(path: Path, inputs: object, on_phase: object) -> None:
+        raise UserError("No program for all of these sizes was found.")
+
+    def reopen(path: Path, on_phase: object, given: object) -> None:
+        calls.append((path.name, given))
+        model.events = ()
+
+    model = SimpleNamespace(feeds=feeds, events=("of its own session",))
+    process = SimpleNamespace(survey=lambda path: PICTURE)
+    bench: Any = SimpleNamespace(
+        model=model, page=SimpleNamespace(process=process), open_sizes=refuse, open_model=reopen
+    )
+    with pytest.raises(UserError, match="No program"):
+        profile_sizes_beside(bench, Path("m.onnx"), {"height": (32, 64)})
+    assert calls == [("m.onnx", feeds)] and model.events == ("of its own session",)

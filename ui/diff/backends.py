@@ -24,7 +24,13 @@ def _faster(step: StepPair) -> str:
 
 COLUMNS = (
     Column("step", lambda s: s.node, width=230, middle=True),
-    Column("workload", lambda s: s.workload, text.short_key, width=260, middle=True),
+    Column(
+        "workload",
+        lambda s: s.workload,
+        text.workload,
+        width=260,
+        hint=lambda s: text.workload_tip(s.workload),
+    ),
     Column("Wasm ms", lambda s: s.wasm_ms, lambda v: text.fixed(v, 3), True, width=80),
     Column("WebGPU ms", lambda s: s.webgpu_ms, lambda v: text.fixed(v, 3), True, width=90),
     Column("ratio", _ratio, lambda v: text.fixed(v, 2), True, "Wasm's time by WebGPU's", 66),

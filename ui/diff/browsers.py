@@ -48,7 +48,8 @@ def _cost_tone(line: Line) -> str:
 
 
 COLUMNS = (
-    Column("workload", lambda x: x.workload, text.short_key, width=230, middle=True),
+    Column("workload", lambda x: x.workload, text.workload, width=250,
+           hint=lambda x: text.workload_tip(x.workload)),
     Column("browser", lambda x: x.browser, width=90),
     Column("ms", lambda x: x.ms, lambda v: text.fixed(v, 4), True, "with its own winner", 74),
     Column("its winner", lambda x: x.settings, width=250),

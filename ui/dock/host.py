@@ -13,6 +13,7 @@ from nnjit_studio.ui.commands.history import History
 from nnjit_studio.ui.files.saving import Saver
 from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.state.log_lines import LineHandler
+from nnjit_studio.ui.state.plan import PlanRow
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets.message_bar import MessageBar
 from nnjit_studio.ui.widgets.panel import Panel
@@ -50,6 +51,8 @@ class KernelTables(QObject):
         rows = table.view.selectionModel().selectedRows()
         if rows:
             row = table.row_at(rows[0])
+            if isinstance(row, PlanRow):
+                return  # a way to import the model has no kernel of its own
             self.wanted.emit(getattr(row, "workload", ""), row.settings)
 
 

@@ -39,6 +39,11 @@ def opened(settings: QSettings, path: Path) -> str:
         day = datetime.date.fromisoformat(_dates(settings).get(str(path), ""))
     except ValueError:
         return ""
+    return day_in_words(day)
+
+
+def day_in_words(day: datetime.date) -> str:
+    """``today``, ``yesterday``, or the date."""
     ago = (datetime.date.today() - day).days
     return {0: "today", 1: "yesterday"}.get(ago, f"{day.day} {day:%b %Y}")
 

@@ -27,18 +27,19 @@ KEPT_TEXTS = 12
 
 
 class Canvas(QGraphicsItem):
-    """Paints a sheet; ``cost`` gives the last line of a box."""
+    """Paints a sheet; ``cost`` gives the last line of a box, ``lit`` is an area to point at."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.setFlag(QGraphicsItem.GraphicsItemFlag.ItemUsesExtendedStyleOption)
         self.theme = theme
         self.sheet: Sheet | None = None
+        self.lit: QRectF | None = None
         self.cost: Callable[[Box], str] = lambda box: ""
 
     def show_sheet(self, sheet: Sheet) -> None:
         self.prepareGeometryChange()
-        self.sheet = sheet
+        self.sheet, self.lit = sheet, None
 
     def at(self, place: QPointF) -> Box | None:
         sheet = self.sheet
@@ -82,6 +83,9 @@ class Canvas(QGraphicsItem):
         painter.setBrush(ground)
         frames = [(f, rect) for f, rect in sheet.frames if rect.intersects(seen)]
         painter.drawRects([rect for _, rect in frames])
+        if self.lit is not None:
+            painter.setPen(QPen(QColor(self.theme.accent), 2))
+            painter.drawRect(self.lit)
         if not titles:
             return
         painter.setPen(QColor(self.theme.muted))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QLabel, QStackedLayout
+from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtWidgets import QLabel, QStackedLayout, QTabWidget
 
 from nnjit_studio.analysis.diff import Diff, merged
 from nnjit_studio.analysis.profile import load
@@ -16,25 +16,27 @@ from nnjit_studio.model.survey import Survey
 from nnjit_studio.ui.graph.boxes import Box, Sheet
 from nnjit_studio.ui.graph.details import NodeDetails
 from nnjit_studio.ui.graph.facts import (
+    BEFORE,
     COLOUR_BY,
     ColourBy,
     Facts,
     Run,
+    RunFacts,
     Values,
     run_of_profile,
     warning_of,
 )
 from nnjit_studio.ui.graph.folding import Folding, Index
+from nnjit_studio.ui.graph.layers import LayerList
 from nnjit_studio.ui.graph.legend import Legend, colour_boxes
 from nnjit_studio.ui.graph.node_texts import cost_of, tip_of
-from nnjit_studio.ui.graph.run_facts import BEFORE, RunFacts
 from nnjit_studio.ui.graph.runs import RunChoice
 from nnjit_studio.ui.graph.search import GraphSearch
 from nnjit_studio.ui.graph.sides import Sides
 from nnjit_studio.ui.graph.view import GraphView
 from nnjit_studio.ui.state.jobs import JobProblem, reader
 from nnjit_studio.ui.state.session import StudioSession
-from nnjit_studio.ui.widgets.panel import Panel, chooser, hbox, splitter, tool_button, vbox
+from nnjit_studio.ui.widgets.panel import Panel, chooser, hbox, named, splitter, tool_button, vbox
 from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.workbench import OpenModel
 
@@ -84,6 +86,9 @@ class GraphPanel(Panel):
         self.legend = Legend(theme)
         self.details = NodeDetails(session, theme)
         self.details.asked.connect(self.asked)
+        self.layers = LayerList(theme)
+        self.layers.picked.connect(lambda layer: self.show_layer(layer.group))
+        self._layer = ""
         self._build()
         session.done.connect(self._done)
         session.surveyed.connect(self.preview)
@@ -110,7 +115,10 @@ class GraphPanel(Panel):
             alignment=Qt.AlignmentFlag.AlignCenter,
         )
         empty.setObjectName("empty")
-        parts = splitter(Qt.Orientation.Horizontal, (self.sides, 860), (self.details, 300))
+        self.tabs = named(QTabWidget(documentMode=True), "Layers and details")
+        self.tabs.addTab(self.layers, "Layers")
+        self.tabs.addTab(self.details, "Details")
+        parts = splitter(Qt.Orientation.Horizontal, (self.sides, 840), (self.tabs, 320))
         parts.setStretchFactor(0, 1)
         self.pages = QStackedLayout()
         self.pages.addWidget(empty)
@@ -139,6 +147,24 @@ class GraphPanel(Panel):
         node = next((n for n in self._nodes if n.workload == key), None)
         if node is not None and (self.view.current is None or self.view.current.workload != key):
             self._show_node(node.name)
+
+    def show_layer(self, group: str) -> None:
+        """Bring a layer into view: its box, or the boxes of one that is open."""
+        self._layer = group
+        if self.folding.show_group(group):
+            return  # it goes on when the graph is laid out
+        self._layer = ""
+        index, boxes = self._index, self.view.boxes
+        if index is None:
+            return
+        keys = {self.folding.shown_as(name) for name in index.groups.members[group]}
+        found = [boxes[key] for key in keys if key in boxes]
+        if group in self.folding.closed and found:
+            self.view.pick(found[0])
+            self.view.look_at(found[0])
+        elif found:
+            self.view.look_at_area(reduce(QRectF.united, (box.rect for box in found)))
+        self.tabs.setCurrentWidget(self.layers)
 
     def next_colour(self) -> None:
         self.colour.setCurrentIndex((self.colour.currentIndex() + 1) % self.colour.count())
@@ -206,6 +232,7 @@ class GraphPanel(Panel):
         self.legend.theme = theme
         self.sides.set_theme(theme)
         self.details.set_theme(theme)
+        self.layers.set_theme(theme)
         self.colour_boxes()
 
     def _done(self, job: str, result: object) -> None:
@@ -231,6 +258,8 @@ class GraphPanel(Panel):
         return self._index.graph.nodes if self._index is not None else ()
 
     def _indexed(self) -> None:
+        layered = self._index is not None and bool(self._index.groups.members)
+        self.tabs.setTabVisible(self.tabs.indexOf(self.layers), layered)
         self.search.search()
         self._learn()
 
@@ -249,6 +278,8 @@ class GraphPanel(Panel):
             self.view.pick(self.view.boxes[self.folding.shown_as(name)])
             if self._look:
                 self.view.look_at(self.view.boxes[self.folding.shown_as(name)])
+        if self._layer:
+            self.show_layer(self._layer)
         log.debug("The graph is drawn: %d boxes.", len(sheet.boxes))
         self.drawn.emit()
 
@@ -264,6 +295,8 @@ class GraphPanel(Panel):
 
     def _moved(self) -> None:
         loaded = self._session.state.model is self._shown
+        if self.view.current_box is not None:
+            self.tabs.setCurrentWidget(self.details)
         node = self.view.current
         self._session.state.node = node.name if node is not None and loaded else ""
         self.details.show_box(self.view.current_box if loaded else None)
@@ -295,6 +328,8 @@ class GraphPanel(Panel):
         sides = [(view, self.facts_of(view)) for view in self.sides.views]
         ends, marked = colour_boxes(sides, self._by, warnings)
         self.legend.show_scale(self._by, ends, marked)
+        if self._index is not None:
+            self.layers.show_layers(self._index.groups, self.facts.shown, warnings)
 
     def _learn(self) -> None:
         """Take what the session knows into the facts, and show it."""

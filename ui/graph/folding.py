@@ -104,6 +104,14 @@ class Folding(QObject):
             self.goal = name
             self._lay_out(self.closed.difference(self.index.groups.path[name]))
 
+    def show_group(self, group: str) -> bool:
+        """Open what hides a group; False where nothing does."""
+        hides = self.closed.intersection(self.index.groups.parents[group]) if self.index else ()
+        if self.index is not None and hides:
+            self.goal = self.index.groups.members[group][0]
+            self._lay_out(self.closed.difference(hides))
+        return bool(hides)
+
     def open_all(self) -> None:
         self._lay_out(frozenset())
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QComboBox, QWidget
 
-from nnjit_studio.ui.graph.facts import Run
-from nnjit_studio.ui.graph.run_facts import BEFORE
+from nnjit_studio.ui.graph.facts import BEFORE, Run
 from nnjit_studio.ui.widgets.panel import chooser, hbox
 
 NOW, NO_COMPARISON = "Show: now", "Compare: nothing"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from PySide6.QtCore import QEvent, QPointF, Qt, Signal
+from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import (
     QContextMenuEvent,
     QHelpEvent,
@@ -105,7 +105,7 @@ class GraphView(QGraphicsView):
         """Make a box the current one."""
         if self._current is not None:
             self._current.current = False
-        self._current = box
+        self._current, self.canvas.lit = box, None
         if box is not None:
             box.current = True
             if into_view:
@@ -134,6 +134,16 @@ class GraphView(QGraphicsView):
         if self.transform().m11() < READABLE:
             self.resetTransform()
         self.centerOn(box.pos())
+        self.panned.emit()
+
+    def look_at_area(self, area: QRectF) -> None:
+        """Bring an area into view, as large as can be read well, and point at it."""
+        self.canvas.lit = area.adjusted(-6, -6, 6, 6)
+        self.fitInView(self.canvas.lit, Qt.AspectRatioMode.KeepAspectRatio)
+        if self.transform().m11() > 1:
+            self.resetTransform()
+            self.centerOn(area.center())
+        self.redraw()
         self.panned.emit()
 
     def fit(self) -> None:

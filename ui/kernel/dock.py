@@ -24,6 +24,7 @@ from nnjit_studio.ui.kernel.settings import SettingsEditor
 from nnjit_studio.ui.kernel.texts import PassView, SideBySide
 from nnjit_studio.ui.state.jobs import Job
 from nnjit_studio.ui.state.session import StudioSession
+from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import ElidedLabel
 from nnjit_studio.ui.widgets.panel import Panel, hbox, named, push_button, splitter, vbox
 from nnjit_studio.ui.widgets.tables import TablePanel
@@ -202,8 +203,8 @@ class KernelPanel(Panel):
         self._told = facts
         if measured is None and known is not None:
             measured = _as_event(known)
-        self.caption.setText(f"{kernel.workload.name}  ({_place(kernel, settings == incumbent)})")
-        self.caption.tip = settings
+        self.caption.setText(f"{text.workload(key)}  ({_place(kernel, settings == incumbent)})")
+        self.caption.tip = f"{text.short_key(key)}\n{settings}"
         self.editor.setEnabled(kernel.workload.tunable)
         self.numbers.model.set_rows(number_rows(kernel, measured))
         sets = self._samples(key, settings)

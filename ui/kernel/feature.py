@@ -7,7 +7,7 @@ from functools import partial
 from nnjit_studio.ui.dock.feature import INSPECT, STAGE, TUNE, Action, Feature
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.kernel.dock import KernelPanel
-from nnjit_studio.ui.widgets.text import short_key
+from nnjit_studio.ui.widgets import text
 
 
 def _make(host: Host) -> KernelPanel:
@@ -26,8 +26,8 @@ def _look(host: Host, workload: str, settings: str) -> None:
         host.message.say("No model is open: open one first (Ctrl+O), then inspect a kernel.")
     elif workload and workload not in state.workloads:
         host.message.say(
-            f"The open model has no {short_key(workload)}: to compile the kernel of this record, "
-            "open the model that it belongs to."
+            f"The open model has no {text.workload(workload)}: to compile the kernel of this "
+            "record, open the model that it belongs to."
         )
     else:
         if workload:

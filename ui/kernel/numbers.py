@@ -47,7 +47,7 @@ def number_rows(kernel: KernelInspection, measured: Measured | None) -> list[Num
 
 
 def _candidate(kernel: KernelInspection) -> Iterator[NumberRow]:
-    yield NumberRow("settings", kernel.settings, "", f"of {kernel.workload.name}")
+    yield NumberRow("settings", kernel.settings, "", f"of {text.workload(kernel.workload.key)}")
     usage = kernel.usage
     if usage is None:
         why = "the default schedule is no candidate: no rule applies to it"

@@ -24,6 +24,7 @@ from nnjit_studio.ui.profile.findings import FindingsView
 from nnjit_studio.ui.profile.ledger import LedgerView
 from nnjit_studio.ui.profile.memory import MemoryPlot
 from nnjit_studio.ui.profile.roofline import StepRoofline
+from nnjit_studio.ui.profile.sizes import SizesView
 from nnjit_studio.ui.profile.trace import TraceView
 from nnjit_studio.ui.state.jobs import Job
 from nnjit_studio.ui.widgets import text
@@ -102,7 +103,7 @@ class ProfilePanel(JobTable):
         self.findings = FindingsView()
         self.ledger, self.memory_plot = LedgerView(theme), MemoryPlot(theme)
         self.trace, self.roofline = TraceView(theme), StepRoofline(theme)
-        self.compare = ComparePanel(theme)
+        self.compare, self.sizes = ComparePanel(theme), SizesView(host)
         self._actions = host.actions
         super().__init__(host, "Profile", COLUMNS, "profile", EMPTY)
         self.view.sortByColumn(TIME_COLUMN, Qt.SortOrder.DescendingOrder)
@@ -128,7 +129,7 @@ class ProfilePanel(JobTable):
         for title, widget in (
             ("Findings and steps", steps), ("Timeline", self.trace),
             ("Cold and warm", self.ledger), ("Memory", self.memory_plot),
-            ("Roofline", self.roofline), ("Compare", self.compare),
+            ("Roofline", self.roofline), ("Sizes", self.sizes), ("Compare", self.compare),
         ):  # fmt: skip
             self.tabs.addTab(widget, title)
         self.findings.asked.connect(self._do)
@@ -162,7 +163,8 @@ class ProfilePanel(JobTable):
     def set_theme(self, theme: Theme) -> None:
         super().set_theme(theme)
         self.ledger.set_theme(theme)
-        for panel in (self.memory_plot, self.roofline, self.trace.timeline, self.compare):
+        views = (self.memory_plot, self.roofline, self.trace.timeline, self.compare, self.sizes)
+        for panel in views:
             panel.set_theme(theme)
 
     def _do(self, what: str, finding: Finding) -> None:

@@ -36,7 +36,13 @@ def _rate(digits: int) -> Any:
 
 
 COLUMNS: tuple[Column, ...] = (
-    Column("workload", lambda r: r.workload, text.short_key, width=230, middle=True),
+    Column(
+        "workload",
+        lambda r: r.workload,
+        text.workload,
+        width=250,
+        hint=lambda r: text.workload_tip(r.workload),
+    ),
     Column("settings", lambda r: r.settings, width=270),
     state_column(118),
     Column("GFLOP/s", lambda r: r.gflops, _rate(1), True, "10^9 operations a second", 74),
@@ -57,14 +63,26 @@ def _group_columns(by: str) -> tuple[Column, ...]:
     one = by == "workload"
     best = "the least time" if one else "the highest GFLOP/s of all its workloads"
     return (
-        Column(by, lambda g: g.name, text.short_key if one else str, width=230),
+        Column(
+            by,
+            lambda g: g.name,
+            text.workload if one else str,
+            width=250,
+            hint=lambda g: text.workload_tip(g.name) if one else g.name,
+        ),
         Column("records", lambda g: g.records, str, True, width=70),
         Column("workloads", lambda g: g.workloads, str, True, width=74),
         Column(
             "best GFLOP/s", lambda g: g.best.gflops if g.best else None, _rate(1), True, best, 96
         ),
         Column("ms", lambda g: g.best.median_ms if g.best else None, _rate(3), True, "its time"),
-        Column("of workload", lambda g: g.workload, text.short_key, width=220),
+        Column(
+            "of workload",
+            lambda g: g.workload,
+            text.workload,
+            width=240,
+            hint=lambda g: text.workload_tip(g.workload),
+        ),
         Column("settings", lambda g: g.settings, width=260),
         Column("device", lambda g: g.best.device if g.best else "", width=110),
         Column("browser", lambda g: g.best.browser if g.best else "", width=130),
@@ -73,7 +91,8 @@ def _group_columns(by: str) -> tuple[Column, ...]:
 
 def _pair_columns(first: str, second: str) -> tuple[Column, ...]:
     return (
-        Column("workload", lambda p: p.workload, text.short_key, width=230),
+        Column("workload", lambda p: p.workload, text.workload, width=250,
+               hint=lambda p: text.workload_tip(p.workload)),
         Column(
             "ratio", lambda p: p.ratio, lambda v: f"{v:.2f}×", True,  # noqa: RUF001
             f"ms on {first} by ms on {second}: above 1, {second} is faster", 70,

@@ -94,7 +94,8 @@ def _share(value: float) -> str:
 
 
 COLUMNS: tuple[Column, ...] = (
-    Column("workload", lambda x: x.workload, text.short_key, width=220, middle=True),
+    Column("workload", lambda x: x.workload, text.workload, width=240,
+           hint=lambda x: text.workload_tip(x.workload)),
     Column("settings", lambda x: x.told.settings, width=230),
     Column("new", lambda x: "new" if x.new else "", width=44,
            tip="told only since Live was switched on", tone=lambda x: "good"),

@@ -14,6 +14,7 @@ from PySide6.QtCore import QObject, Signal
 
 from nnjit_studio.database import Measurement
 from nnjit_studio.errors import UserError
+from nnjit_studio.model.readable import words_of
 from nnjit_studio.ui.commands.history import Ended, History, UndoStep
 from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.state.services import Records
@@ -40,7 +41,8 @@ class Listing:
     def of(cls, rows: Sequence[Measurement]) -> Listing:
         texts = [
             f"{r.workload} {r.settings} {r.state} {r.code} {r.tier} {r.target} {r.device} "
-            f"{r.browser} {r.created} {r.tags} {r.note} {r.error}".lower()
+            f"{r.browser} {r.created} {r.tags} {r.note} {r.error} "
+            f"{words_of(r.workload)}".lower()
             for r in rows
         ]
         values = {name: tuple(sorted({getattr(r, name) for r in rows})) for name in FACETS}

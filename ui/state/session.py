@@ -23,6 +23,7 @@ from nnjit_studio.ui.state import event_log
 from nnjit_studio.ui.state.forms import Forms
 from nnjit_studio.ui.state.jobs import Job, JobProblem, reader
 from nnjit_studio.ui.state.latest_events import LatestEvents
+from nnjit_studio.ui.state.plan import is_plan
 from nnjit_studio.ui.state.state import SessionState
 from nnjit_studio.ui.state.yielded import Answer, Asked, Imported, Phase, Work, phases, problems
 from nnjit_studio.ui.widgets.worker import Worker
@@ -144,12 +145,12 @@ class StudioSession(QObject):
             "open", f"Reading {path.name}", lambda emit: self._read(path, answer, emit)
         )
 
-    def open_sample(self) -> bool:
-        """Write the sample model, if need be, and open it; False when another job is running."""
+    def open_sample(self, name: str = "") -> bool:
+        """Write a sample model, if need be, and open it; False when another job is running."""
 
         def work(emit: Callable[[Any], None]) -> Any:
             self._forms.leave()
-            return self._open(first.sample_model(phases(emit)), emit)
+            return self._open(first.sample_model(phases(emit), name=name), emit)
 
         return self._start("open", "Opening the sample model", work)
 
@@ -314,7 +315,7 @@ class StudioSession(QObject):
 
     def _take(self, items: list[Any]) -> None:
         events = [item for item in items if isinstance(item, ev.Event)]
-        self.events.keep(events)
+        self.events.keep(event for event in events if not is_plan(event))
         self.state.reduce(events)
         self.state.take_text(item for item in items if isinstance(item, TextEvent))
         told = [item.text for item in items if isinstance(item, Phase)]
@@ -328,6 +329,8 @@ class StudioSession(QObject):
         if self._next is not None:  # the first cancel may have come before the job began
             self.workbench.page.cancel()
         for item in items:
+            if isinstance(item, Survey):
+                self.state.survey = item
             if type(item) in self._told:
                 self._told[type(item)].emit(item)
             elif isinstance(item, Imported):

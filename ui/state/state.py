@@ -10,9 +10,12 @@ from types import MappingProxyType
 from typing import Any
 
 from nnjit_studio.generation.session import TextEvent
+from nnjit_studio.model.readable import words_of
+from nnjit_studio.model.survey import Survey
 from nnjit_studio.records.estimate import Estimate
 from nnjit_studio.records.gain import ModelGain
 from nnjit_studio.tuner import events as ev
+from nnjit_studio.ui.state.plan import PlanProgress, is_plan
 from nnjit_studio.ui.state.rounds import RoundPoint, Rounds
 from nnjit_studio.ui.state.text_state import TextState
 from nnjit_studio.ui.state.workload import WorkloadProgress
@@ -38,7 +41,8 @@ class SessionState:
     and as it was timed since the one before. ``estimate`` is the model's latency with the kernels
     of now, ``compared`` the latest pairs, ``machine`` the latest look at it. ``left`` is the
     time of the latest round, and the seconds that were expected to the end then, None before
-    that can be told.
+    that can be told. ``plan`` are the rounds of the plan, None before the first.
+    ``survey`` is of the file that was read last.
 
     Views read the attributes; :meth:`take_changes` tells them which of
     :data:`VIEWS` need to be drawn again.
@@ -55,6 +59,8 @@ class SessionState:
         self.machine: ev.MachineSeen | None = None
         self._runs_ms: deque[float] = deque(maxlen=RUNS)
         self.rounds = Rounds()
+        self.plan: PlanProgress | None = None
+        self.survey: Survey | None = None
         self.trying: ev.Trying | None = None
         self.left: tuple[float, float | None] = (0.0, None)
         self.served: ev.Served | None = None
@@ -71,8 +77,13 @@ class SessionState:
         self._changed: set[str] = set()
 
     def open(self, model: OpenModel) -> None:
-        """Show another model; nothing of the old one stays."""
-        self.model = model
+        """Show another model; nothing of the old one stays.
+
+        Of the same one in another form the rounds stay that led to it.
+        """
+        old, self.model = self.model, model
+        if old is None or (old.path, old.plan.inputs) != (model.path, model.plan.inputs):
+            self.plan = None
         self.selected = self.node = ""
         self._reset()
         first = self.by_share()
@@ -84,6 +95,11 @@ class SessionState:
         """The session broke off without an event that says so."""
         self._settle()
         self.set_phase("Tuning failed")
+
+    def begin_plan(self) -> None:
+        """Forget the rounds of the plan: others are about to begin."""
+        self.plan = None
+        self._changed |= {"space", "rounds"}
 
     def select(self, key: str) -> bool:
         """Select a workload everywhere; False when it is unknown or selected already."""
@@ -191,6 +207,8 @@ class SessionState:
 
     def _reduce(self, event: ev.Event) -> None:
         match event:
+            case _ if is_plan(event):
+                self._reduce_plan(event)
             case ev.SessionStarted():
                 self._start(event)
             case ev.ModelTimed():
@@ -285,6 +303,13 @@ class SessionState:
         self.node_ms_before = self.node_ms_before or self.node_ms
         self._changed |= {"graph", "space"}
 
+    def _reduce_plan(self, event: ev.Event) -> None:
+        self.plan = self.plan or PlanProgress()
+        self.plan.take(event)
+        if isinstance(event, ev.Trying):
+            self.set_phase(f"The plan: {event.candidate}")
+        self._changed |= {"space", "rounds"}
+
     def _reduce_workload(self, event: ev.Event) -> None:
         key = getattr(event, "workload", None)
         if key is None:
@@ -296,9 +321,9 @@ class SessionState:
         workload.take(event)
         match event:
             case ev.SpaceBuilt():
-                self.set_phase(f"Lite space of {workload.workload.name}")
+                self.set_phase(f"Lite space of {words_of(workload.workload.key)}")
             case ev.Compiled():
-                self.set_phase(f"Tuning {workload.workload.name}")
+                self.set_phase(f"Tuning {words_of(workload.workload.key)}")
             case ev.Swapped():
                 self._runs_ms.clear()
             case ev.RoundDone():

@@ -31,16 +31,17 @@ PHASES = {
 }
 
 
-def trying_text(trying: ev.Trying | None, names: Mapping[str, str]) -> str:
-    """The candidate that is tried right now; ``names`` are the workloads' by their keys."""
+def trying_text(trying: ev.Trying | None) -> str:
+    """The candidate that is tried right now."""
     if trying is None:
         return ""
     if trying.phase not in PHASES:
         return "Timing the whole model"
+    what = text.workload(trying.workload)
     if trying.candidate == DEFAULT_SETTINGS:
-        return f"Checking the default kernel  ·  {names.get(trying.workload, trying.workload)}"
+        return f"Checking the default kernel  ·  {what}"
     phase = PHASES[trying.phase].format(pairs=trying.pairs)
-    return f"{phase}  ·  {names.get(trying.workload, trying.workload)}  ·  {trying.candidate}"
+    return f"{phase}  ·  {what}  ·  {trying.candidate}"
 
 
 def left_text(state: SessionState, since_s: float, budget_left_s: float | None) -> str:
@@ -170,9 +171,8 @@ class TuningPanel(Panel):
         state = self._session.state
         if state.left != self._left:
             self._left, self._heard_s = state.left, time.monotonic()
-        names = {w.workload.key: w.workload.name for w in state.workloads.values()}
         running = self._session.busy == "tune"
-        self.now.setText(trying_text(state.trying, names) if running else state.phase)
+        self.now.setText(trying_text(state.trying) if running else state.phase)
         self.known.setText(known_text(state.known(), state.tried()[1]))
         self.served.setText(served_text(state.served) if running else "")
         self._tick()

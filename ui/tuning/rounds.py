@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 import pyqtgraph as pg
 
+from nnjit_studio.model.readable import words_of
 from nnjit_studio.ui.dock.rates_plot import LEGEND_ROWS, Items, RatesPlot
+from nnjit_studio.ui.state.plan import PLAN
 from nnjit_studio.ui.state.rounds import Rounds
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets.panel import chooser
@@ -18,7 +20,8 @@ BEHIND, FRONT = 2, 3
 
 
 class RoundsPanel(RatesPlot):
-    """A series for each workload, or one of the model."""
+    """A series for each workload, or one of the model; and one of its plan, whose rates are the
+    model's too."""
 
     def __init__(self, session: StudioSession, theme: Theme) -> None:
         self._session = session
@@ -44,6 +47,8 @@ class RoundsPanel(RatesPlot):
             self.clear()
         if not changes & {"rounds", "model"}:
             return
+        if not self.items.keys() <= self.series().keys():
+            self.clear()  # other rounds of the plan begin
         self.follow()
         asked = (self._session.state.selected, self.scope.currentText())
         if asked != self._shown:
@@ -52,27 +57,34 @@ class RoundsPanel(RatesPlot):
 
     def series(self) -> Mapping[str, Rounds]:
         """What is shown, by keys of workloads; the model's is empty."""
-        state = self._session.state
-        if self.scope.currentText() == MODEL:
-            return {"": state.rounds}
-        return {key: workload.rounds for key, workload in state.workloads.items()}
+        state, scope = self._session.state, self.scope.currentText()
+        plan = {PLAN: state.plan.rounds} if state.plan and scope != SELECTED else {}
+        if scope == MODEL:
+            return {"": state.rounds} | plan
+        return {key: workload.rounds for key, workload in state.workloads.items()} | plan
 
     def rounds_named(self) -> str:
         model = self.scope.currentText() == MODEL
         return "tuning round" if model else "tuning round of the workload"
 
     def make(self, key: str, pair: Items) -> None:
-        _, line = pair
+        dots, line = pair
         workload = self._session.state.workloads.get(key)
-        if len(self.legend.items) < LEGEND_ROWS:
-            self.legend.addItem(line, workload.workload.name if workload else "whole model")
+        if key == PLAN:
+            dots.setSymbol("d")
+            dots.setSize(9)
+            self.legend.addItem(line, "the plan: the model in other ways")
+        elif len(self.legend.items) < LEGEND_ROWS:
+            named = words_of(workload.workload.key) if workload else "whole model"
+            self.legend.addItem(line, str(named))
+            self.legend.items[-1][1].setToolTip(key)
         line.setCurveClickable(True, width=8)
         line.sigClicked.connect(lambda *_: self._session.select(key))
 
     def dress(self, key: str) -> None:
         """Colour, width and order of a workload's items: those of the selected one in front."""
         state = self._session.state
-        front = key in ("", state.selected)
+        front = key in ("", PLAN, state.selected)
         colour, dash = self._look(key)
         dots, line = self.items[key]
         dots.setBrush(pg.mkBrush(colour))
@@ -83,5 +95,7 @@ class RoundsPanel(RatesPlot):
             plotted.setOpacity(1.0 if front or not state.selected else 0.75)
 
     def _look(self, key: str) -> tuple[str, tuple[float, ...]]:
+        if key == PLAN:
+            return self.theme.text, ()
         workload = self._session.state.workloads.get(key)
         return series_style(self.theme, workload.rank if workload else 0)

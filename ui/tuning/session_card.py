@@ -8,7 +8,13 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QFrame, QLabel, QToolButton
 
-from nnjit_studio.analysis.report import candidates_text, model_gain, model_times, peak_text
+from nnjit_studio.analysis.report import (
+    candidates_text,
+    left_text,
+    model_gain,
+    model_times,
+    peak_text,
+)
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets.labels import ElidedLabel, quiet
@@ -43,6 +49,14 @@ def remaining(summary: ev.Finished) -> str:
     share = sum(w.share for w in summary.workloads if w.candidates)
     left = f"; at most {(1 - summary.of_peak) * share:.0%} of the time is left" if share else ""
     return f"{told[:1].upper()}{told[1:]}{left}."
+
+
+def title(summary: ev.Finished) -> str:
+    """Why the session ended; where it gained nothing, that nothing is left."""
+    left = left_text(summary.to_json())
+    if left:
+        return f"{left[:1].upper()}{left[1:]}"
+    return f"Tuning has ended: {REASONS.get(summary.reason, summary.reason)}"
 
 
 class SessionCard(QFrame):
@@ -92,12 +106,12 @@ class SessionCard(QFrame):
         self.opened.emit(shown)
 
     def _show(self, summary: ev.Finished) -> None:
-        reason = REASONS.get(summary.reason, summary.reason)
-        self.title.setText(f"Tuning has ended: {reason}")
+        self.title.setText(title(summary))
         self.worth.setText(worth(summary))
         self.tried.setText(candidates_text(summary.to_json()))
         self.left.setText(remaining(summary))
-        self.left.setVisible(bool(self.left.text()))
+        for label in (self.tried, self.left):
+            label.setVisible(bool(label.text()))
         self.warning.setText(summary.warning)
         self.warning.setVisible(bool(summary.warning))
         said = (self.title, self.worth, self.tried, self.left, self.warning)

@@ -8,9 +8,11 @@ from typing import Any
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QComboBox, QSizePolicy
 
+from nnjit_studio.model.readable import words_of
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS
 from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate, parse_candidate
 from nnjit_studio.ui.dock.candidates import GLYPHS, TILE_TIPS, state_column
+from nnjit_studio.ui.state.plan import PLAN, PlanProgress, PlanRow
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.state.workload import CandidateRow, WorkloadProgress
 from nnjit_studio.ui.tuning.own_candidate import OwnCandidateBar
@@ -28,13 +30,14 @@ def _parsed(settings: str) -> AnyCandidate | None:
 
 def _setting(name: str) -> Any:
     def value(row: CandidateRow) -> Any:
-        candidate = _parsed(row.settings)
+        candidate = None if isinstance(row, PlanRow) else _parsed(row.settings)
         return None if candidate is None else getattr(candidate, name, None)
 
     return value
 
 
-def _interval(row: CandidateRow) -> str:
+def interval(row: CandidateRow) -> str:
+    """Of a speed-up, in words."""
     if row.speedup_low is None or row.speedup_high is None:
         return text.NONE
     return f"{row.speedup_low:.2f} to {row.speedup_high:.2f}"
@@ -44,8 +47,10 @@ def _or_dash(value: Any) -> str:
     return text.NONE if value is None else str(value)
 
 
+WAY = "way to import"
 COLUMNS = (
     state_column(118, "incumbent: the kernel that runs in the engine now"),
+    Column(WAY, lambda r: r.settings if isinstance(r, PlanRow) else "", width=190, middle=True),
     *(
         Column(name, _setting(name), lambda v: "default" if v is None else str(v), True,
                f"{tip}, in elements", 46 if name[1] == "0" else 50)
@@ -61,12 +66,13 @@ COLUMNS = (
     Column("ms", lambda r: r.ms, lambda v: text.fixed(v, 3), True, "median of one run", 66),
     Column("speed-up", lambda r: r.speedup, lambda v: text.fixed(v, 2), True,
            "over the incumbent of its duel", 72),
-    Column("interval", _interval, width=96,
+    Column("interval", interval, width=96,
            tip="of the speed-up: 95 %, or 99 % of what is faster, being looked at five times"),
     Column("verdict", lambda r: r.verdict, lambda v: v or text.NONE, width=250),
     Column("why it is in", lambda r: r.reason, lambda v: v or text.NONE, width=260),
 )  # fmt: skip
 EVERY_STATE = "every state"
+SETTINGS = (*TILE_TIPS, "order", "pack", "split", "vec")
 SPEEDUP_COLUMN = [column.title for column in COLUMNS].index("speed-up")
 
 
@@ -97,16 +103,17 @@ class SpacePanel(TablePanel):
         self.outcomes = OutcomeProxy()
         super().__init__("Lite space", COLUMNS, theme, self.outcomes)
         self._session = session
-        self._shown = ""
+        self._shown = self._selected = ""
+        self._of_plan = False
         self._labels: list[tuple[str, str]] = []
         self.view.sortByColumn(SPEEDUP_COLUMN, Qt.SortOrder.DescendingOrder)
         self.chooser = chooser("Workload", "Workloads, the heaviest first")
         # Its width must not follow the shares of time, which change with every timed run.
         policy = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         self.chooser.setSizeAdjustPolicy(policy)
-        self.chooser.setMinimumWidth(150)
-        self.filter.setMaximumWidth(160)
-        self.chooser.activated.connect(lambda i: session.select(self.chooser.itemData(i)))
+        self.chooser.setMinimumWidth(200)
+        self.filter.setMaximumWidth(120)
+        self.chooser.activated.connect(lambda i: self._pick_space(self.chooser.itemData(i)))
         self.summary = quiet(SteadyLabel("Open a model to see its lite spaces."))
         self.summary.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.lead(self.chooser, self.summary)
@@ -129,34 +136,49 @@ class SpacePanel(TablePanel):
         if not changes & {"space", "model"}:
             return
         state = self._session.state
-        self._choose(state.by_share(), state.selected)
-        workload = state.workloads.get(state.selected)
-        self.summary.setText(describe(workload))
-        rows = workload.rows() if workload else []
-        self.model.set_rows(rows, keep=state.selected == self._shown)
+        if state.selected != self._selected or state.plan is None:
+            self._of_plan, self._selected = False, state.selected
+        spaces = [*([state.plan] if state.plan else []), *state.by_share()]
+        shown = state.plan if self._of_plan else state.workloads.get(state.selected)
+        key = _key(shown) if shown else ""
+        self._choose(spaces, key)
+        self.summary.setText(describe(shown))
+        rows = shown.rows() if shown else []
+        self.model.set_rows(rows, keep=key == self._shown)
         self._hide_foreign(rows)
-        self._shown = state.selected
+        self._shown = key
         self.own.refresh(changes)
 
     def _hide_foreign(self, rows: list[CandidateRow]) -> None:
         """Settings that the candidates shown do not have."""
-        candidates = (_parsed(row.settings) for row in rows)
+        candidates = () if self._of_plan else (_parsed(row.settings) for row in rows)
         on_gpu = any(isinstance(c, GpuCandidate) for c in candidates)
+        foreign = ("order", "pack") if on_gpu else ("split", "vec")
         for place, column in enumerate(COLUMNS):
-            if column.title in ("order", "pack", "split", "vec"):
-                self.view.setColumnHidden(place, on_gpu != (column.title in ("split", "vec")))
+            if column.title == WAY:
+                self.view.setColumnHidden(place, not self._of_plan)
+            elif column.title in SETTINGS:
+                self.view.setColumnHidden(place, self._of_plan or column.title in foreign)
+        self.mine.setDisabled(self._of_plan)
+
+    def _pick_space(self, key: str) -> None:
+        """Show the plan, or select a workload everywhere."""
+        self._of_plan = key == PLAN
+        self._session.select(key)
+        self.refresh(frozenset({"space"}))
 
     def set_theme(self, theme: Theme) -> None:
         super().set_theme(theme)
         self.own.set_theme(theme)
 
     def _choose(self, workloads: list[WorkloadProgress], selected: str) -> None:
-        labels = [(_label(w), w.workload.key) for w in workloads]
+        labels = [(_label(w), _key(w)) for w in workloads]
         if labels != self._labels and not self.chooser.view().isVisible():
             if [key for _, key in labels] != [key for _, key in self._labels]:
                 self.chooser.clear()
-                for label, key in labels:
+                for place, (label, key) in enumerate(labels):
                     self.chooser.addItem(label, key)
+                    self.chooser.setItemData(place, key, Qt.ItemDataRole.ToolTipRole)
             for place, (label, _) in enumerate(labels):
                 if self.chooser.itemText(place) != label:
                     self.chooser.setItemText(place, label)
@@ -164,16 +186,27 @@ class SpacePanel(TablePanel):
         self.chooser.setCurrentIndex(self.chooser.findData(selected))
 
 
+def _key(w: WorkloadProgress) -> str:
+    return PLAN if isinstance(w, PlanProgress) else w.workload.key
+
+
 def _label(w: WorkloadProgress) -> str:
+    if isinstance(w, PlanProgress):
+        return "The plan"
     share = "" if w.share is None else f"{100 * w.share:4.1f} %   "
     uses = f"   x{w.workload.uses}" if w.workload.uses > 1 else ""
-    return f"{share}{w.workload.name}{uses}"
+    return f"{share}{words_of(w.workload.key)}{uses}"
 
 
 def describe(workload: WorkloadProgress | None) -> str:
     """The line above the table: how small the lite space is, and what is known of it."""
     if workload is None:
         return "Open a model to see its lite spaces."
+    if isinstance(workload, PlanProgress):
+        return (
+            f"{workload.total} ways one choice away, of {text.count(workload.naive_size)} in all, "
+            f"{workload.known} known from the database"
+        )
     if not workload.workload.tunable:
         return "This workload has no schedule template: it runs its default kernel."
     if not workload.total:

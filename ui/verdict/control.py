@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QFileDialog
 from nnjit_studio.errors import UserError
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.jobs import Job, JobProblem
+from nnjit_studio.ui.verdict.live import LiveVerdict
 from nnjit_studio.ui.verdict.panel import VerdictPanel
 from nnjit_studio.verdict import peers, store
 from nnjit_studio.verdict.measure import POLICY, Effort, Visits
@@ -51,6 +52,7 @@ class VerdictControl(QObject):
         session.problem.connect(self._problem)
         session.busy_changed.connect(lambda _: self._begin_soon())
         session.verdict_told.connect(panel.show_verdict)
+        self.live = LiveVerdict(session, panel)
         session.yielded.connect(self._gave_way)
         panel.wants_measuring.connect(lambda longer: self.measure(LONG if longer else SHORT))
         panel.wants_stop.connect(self._stop)

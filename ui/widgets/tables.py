@@ -187,8 +187,14 @@ class RowsProxy(QSortFilterProxyModel):
             return True
         model = self.sourceModel()
         assert isinstance(model, RowsModel)
-        line = " ".join(c.text(c.value(model.rows[row])) for c in model.columns).lower()
+        line = " ".join(_searched(c, model.rows[row]) for c in model.columns).lower()
         return all(word in line for word in self._words)
+
+
+def _searched(column: Column, row: Any) -> str:
+    """What a cell shows and what its tooltip says, such as the key of what has a name."""
+    shown = column.text(column.value(row))
+    return shown if column.hint is None else f"{shown} {column.hint(row)}"
 
 
 class OwnOrder(QIdentityProxyModel):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from nnjit_studio.model.readable import words_of
 from nnjit_studio.records.estimate import Estimate
 
 NONE = "–"  # noqa: RUF001 (an en dash reads as "no value")
@@ -81,6 +82,16 @@ def nbytes(value: float) -> str:
 
 def shape(dims: tuple[int, ...]) -> str:
     return "x".join(map(str, dims)) or "scalar"
+
+
+def workload(key: str) -> str:
+    """A workload in words: ``Conv 3x3 24->48, 208x208, stride 2, +SiLU``."""
+    return str(words_of(key))
+
+
+def workload_tip(key: str) -> str:
+    """Its words and its key, for a tooltip."""
+    return f"{workload(key)}\n{short_key(key)}" if key else ""
 
 
 def short_key(key: str) -> str:

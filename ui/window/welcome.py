@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -12,30 +13,28 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QScrollA
 
 from nnjit_studio import __version__
 from nnjit_studio.doctor.checks import Check
-from nnjit_studio.samples.first import TRAINED, sample_name
+from nnjit_studio.samples.first import WORDS, sample_names, sample_path
+from nnjit_studio.ui.files.recent import day_in_words
 from nnjit_studio.ui.verdict.small import SmallBars
 from nnjit_studio.ui.widgets.fonts import text_font
 from nnjit_studio.ui.widgets.icons import icon
 from nnjit_studio.ui.widgets.labels import ElidedLabel, quiet
 from nnjit_studio.ui.widgets.panel import Panel, clear, hbox, named, push_button, scaled_font, vbox
 from nnjit_studio.verdict.result import Verdict
-from nnjit_studio.verdict.text import headline
+from nnjit_studio.verdict.text import headline, milliseconds
 
 SYMBOLS = {"good": "✓", "note": "!", "bad": "✗"}
 TONES = {"good": "good", "note": "warn", "bad": "bad"}
 NEXT = ("profile", "advise", "tune", "export", "palette")
 RECENT = 6
+COMPARED = ("faster", "slower", "not told apart")
+"""States of a verdict whose headline has no time."""
 SAMPLE = "Try the sample model"
 FASTER = "Make a model faster…"
 DROPS = ".onnx model, .wasm module, bundle, session, records or profile"
 
 NO_VERDICTS: Mapping[str, Verdict] = MappingProxyType({})
-
-SAMPLES = {
-    True: "all-MiniLM-L6-v2, a sentence encoder with its trained weights, 90 MB, written on this "
-    "machine. Nothing is downloaded.",
-    False: "ViT-tiny with seeded weights, written on this machine. Nothing is downloaded.",
-}
+SAMPLES = "Written on this machine when they are opened first; nothing is downloaded."
 
 
 class Welcome(QScrollArea):
@@ -43,8 +42,8 @@ class Welcome(QScrollArea):
 
     wants_faster = Signal()
     """A model is to be chosen, opened, and what makes it faster measured."""
-    wants_sample = Signal()
-    """The sample model is to be opened."""
+    wants_sample = Signal(str)
+    """A sample model is to be opened, by its name; empty for the one to try first."""
     wants_model = Signal(object)
     """``Path``: A recent model is to be opened."""
 
@@ -54,7 +53,7 @@ class Welcome(QScrollArea):
         self.setFrameShape(QScrollArea.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._checks: list[Check] = []
-        self.sample_button = push_button(SAMPLE, SAMPLE, act=self.wants_sample.emit)
+        self.sample_button = push_button(SAMPLE, SAMPLE, act=lambda: self.wants_sample.emit(""))
         self.sample_button.setDefault(True)
         self.open_button = push_button(
             "Open model…", "Open model", "Ctrl+O", actions["open"].trigger
@@ -75,10 +74,7 @@ class Welcome(QScrollArea):
         self.open_button.setObjectName("primary")
         for button in (self.sample_button, self.open_button, self.faster_button):
             button.setMinimumSize(170, 34)
-        self._recent = QGridLayout()
-        self._recent.setHorizontalSpacing(16)
-        self._recent.setVerticalSpacing(2)
-        self._recent.setColumnStretch(1, 1)
+        self._recent, self._samples = _models(), _models()
         self._table = QGridLayout()
         self._table.setHorizontalSpacing(10)
         self._table.setVerticalSpacing(8)
@@ -102,9 +98,11 @@ class Welcome(QScrollArea):
             title,
             _muted(f"Open a model and see what it takes on this machine. Version {__version__}."),
             drop,
-            _muted(SAMPLES[sample_name() == TRAINED]),
             self.recent_heading,
             self._recent,
+            _heading("Samples"),
+            self._samples,
+            _muted(SAMPLES),
             _heading("Then"),
             _next_steps(actions),
             None,
@@ -131,16 +129,21 @@ class Welcome(QScrollArea):
         there = [(path, day) for path, day in models if path.is_file()][:RECENT]
         self.recent_heading.setVisible(bool(there))
         for row, (path, day) in enumerate(there):
-            button = named(QPushButton(path.name, flat=True), f"Open {path.name}", str(path))
-            button.setIcon(icon("graph"))
+            button = _model(path.name, str(path))
             button.clicked.connect(lambda _=False, path=path: self.wants_model.emit(path))
-            folder = quiet(ElidedLabel(_short(path.parent)))
-            self._recent.addWidget(button, row, 0)
-            self._recent.addWidget(folder, row, 1)
-            if (verdict := verdicts.get(str(path))) is not None:
-                self._recent.addWidget(SmallBars(verdict), row, 2)
-                self._recent.addWidget(QLabel(headline(verdict)), row, 3)
+            folder = _short(path.parent)
+            _show_model(self._recent, row, button, folder, verdicts.get(str(path)))
             self._recent.addWidget(quiet(QLabel(day)), row, 4, Qt.AlignmentFlag.AlignRight)
+
+    def show_samples(self, verdicts: Mapping[str, Verdict] = NO_VERDICTS) -> None:
+        """The samples, each with its last verdict."""
+        clear(self._samples)
+        for row, name in enumerate(sample_names()):
+            button = _model(name, WORDS[name])
+            button.clicked.connect(lambda _=False, name=name: self.wants_sample.emit(name))
+            _show_model(
+                self._samples, row, button, WORDS[name], verdicts.get(str(sample_path(name)))
+            )
 
     def show_checks(self, checks: Sequence[Check]) -> None:
         """The checks of the machine, one line each."""
@@ -167,6 +170,48 @@ class Welcome(QScrollArea):
         return "\n".join(
             f"{SYMBOLS[c.state]} {c.name}: {c.found}. {c.next_step}".rstrip() for c in self._checks
         )
+
+
+def _models() -> QGridLayout:
+    grid = QGridLayout()
+    grid.setHorizontalSpacing(16)
+    grid.setVerticalSpacing(2)
+    grid.setColumnStretch(1, 1)
+    return grid
+
+
+def _model(name: str, tip: str) -> QPushButton:
+    button = named(QPushButton(name, flat=True), f"Open {name}", tip)
+    button.setIcon(icon("graph"))
+    return button
+
+
+def _show_model(
+    grid: QGridLayout, row: int, button: QPushButton, about: str, verdict: Verdict | None
+) -> None:
+    """A line of a list: the model, a few words, and what was measured of it last."""
+    grid.addWidget(button, row, 0)
+    grid.addWidget(quiet(ElidedLabel(about)), row, 1)
+    if verdict is not None:
+        grid.addWidget(SmallBars(verdict), row, 2)
+        told = QLabel(result_text(verdict))
+        grid.addWidget(named(told, told.text(), f"Measured {measured_day(verdict)}"), row, 3)
+
+
+def result_text(verdict: Verdict) -> str:
+    """The headline, and the time where it has none: ``1.99x ONNX Runtime Web, 59.6 ms``."""
+    ours = verdict.ours
+    if ours is None or ours.ms is None or verdict.state not in COMPARED:
+        return headline(verdict)
+    return f"{headline(verdict)}, {milliseconds(ours.ms.median, 2 if verdict.busy else 3)}"
+
+
+def measured_day(verdict: Verdict) -> str:
+    """When a verdict was measured, in words."""
+    try:
+        return day_in_words(datetime.datetime.fromisoformat(verdict.created).date())
+    except ValueError:
+        return "some time ago"
 
 
 def _short(folder: Path) -> str:

@@ -74,6 +74,7 @@ class WelcomeFlow(QObject):
         verdicts = {verdict.path: verdict for verdict in last_verdicts(folder)}
         models = [(p, recent.opened(settings, p)) for p in recent.recent(settings)]
         self.page.show_recent(models, verdicts)
+        self.page.show_samples(verdicts)
         self._bring(self.page)
 
     def leave(self) -> None:
@@ -85,10 +86,11 @@ class WelcomeFlow(QObject):
         self.show()
         self._host.session.run(examination(survey=True))
 
-    def open_sample(self) -> bool:
-        """Open the sample; while the machine is examined, right after that."""
+    def open_sample(self, name: str = "") -> bool:
+        """Open a sample, by default the first; while the machine is examined, right after that."""
         session = self._host.session
-        return session.after(EXAMINE, self.open_sample) or session.open_sample()
+        later = session.after(EXAMINE, lambda: self.open_sample(name))
+        return later or session.open_sample(name)
 
     def _ask_for_faster(self) -> None:
         self._host.actions["open"].trigger()

@@ -46,7 +46,7 @@ class ModelPairs:
         run_ms
             About what a run takes.
         """
-        kernels = tuple((a.sha256, b.sha256) for a, b in zip(first, tuned, strict=True))
+        kernels = _names(first, tuned)
         if kernels != self._kernels:
             self._kernels, self.first_ms, self.tuned_ms = kernels, [], []
         runs = min(MOST_RUNS, max(1, math.ceil(SAMPLE_MS / run_ms) if run_ms > 0 else MOST_RUNS))
@@ -64,6 +64,10 @@ class ModelPairs:
             self.first_ms.append(first_ms)
             self.tuned_ms.append(tuned_ms)
 
+    def count(self, first: Sequence[Kernel], tuned: Sequence[Kernel]) -> int:
+        """How many pairs there are of these kernels."""
+        return len(self.first_ms) if _names(first, tuned) == self._kernels else 0
+
     def gain(self) -> ModelGain:
         """What the pairs say, unless the machine forbids it."""
         if not self.first_ms:
@@ -77,3 +81,7 @@ class ModelPairs:
         self._runner.register(kernels)
         self._runner.infer(self._feeds)
         return statistics.median(self._runner.infer(self._feeds, runs).runs_ms)
+
+
+def _names(first: Sequence[Kernel], tuned: Sequence[Kernel]) -> tuple[tuple[str, str], ...]:
+    return tuple((a.sha256, b.sha256) for a, b in zip(first, tuned, strict=True))

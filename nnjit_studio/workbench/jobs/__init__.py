@@ -21,7 +21,7 @@ from nnjit_studio.workbench.jobs.refused import (
     make_refused_faster,
     run_refused,
 )
-from nnjit_studio.workbench.jobs.sizes import profile_sizes
+from nnjit_studio.workbench.jobs.sizes import profile_sizes, profile_sizes_beside
 from nnjit_studio.workbench.jobs.verdict import verdict
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "onnx_attributes",
     "profile",
     "profile_sizes",
+    "profile_sizes_beside",
     "records",
     "report",
     "run_kernel",

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nnjit_studio.analysis.profile.sizes import SizeRow, SizesProfile
+from nnjit_studio.errors import UserError
 from nnjit_studio.model.memory import forecast
 from nnjit_studio.records.estimate import Estimate
+from nnjit_studio.tuner.events import Failed, RoundDone
 from nnjit_studio.workbench.inputs.sizes import sized
 from nnjit_studio.workbench.jobs.timing import PROFILE_RUNS, STEP_QUANTA, WARM_MS
 from nnjit_studio.workbench.open_model import Feeds, size_name
@@ -25,6 +27,7 @@ def profile_sizes(
     feeds: Feeds | None = None,
     on_phase: OnPhase = quiet,
     runs: int = PROFILE_RUNS,
+    seconds: float = 0.0,
 ) -> SizesProfile:
     """Run a model at several sizes in turns, each with its best known kernels.
 
@@ -32,17 +35,21 @@ def profile_sizes(
     ----------
     wanted, feeds
         As of :func:`nnjit_studio.workbench.inputs.sizes.sized`.
+    seconds
+        Of tuning the kernels of all sizes before, in equal parts.
 
     Raises
     ------
     ModelError, UserError
-        When sizes and model do not fit together.
+        When sizes and model do not fit together; when tuning was cancelled.
     PageError, CompileError
     """
     page, model = bench.page, bench.model
     given = None if feeds is None else dict(feeds)
     at = sized(page.process.survey(path), wanted, given)
     opened, notes = bench.open_sizes(path, [each.arrays for each in at], on_phase)
+    if seconds:
+        _tune(bench, seconds, on_phase)
     on_phase("compiling kernels")
     model.register_best()
     names = [size_name(i) for i in range(len(at))]
@@ -73,3 +80,37 @@ def profile_sizes(
         rows.append(SizeRow(each.sizes, Estimate.of(samples), first_ms, *memory))
     facts = device.target, device.user_agent, device.threads, device.best_tier
     return SizesProfile(opened.graph.name, *facts, tuple(rows), notes)
+
+
+def profile_sizes_beside(
+    bench: Workbench,
+    path: Path,
+    wanted: Mapping[str, Sequence[int]],
+    seconds: float = 0.0,
+    on_phase: OnPhase = quiet,
+) -> SizesProfile:
+    """As :func:`profile_sizes`, with the inputs of the open model, which is put back afterwards.
+
+    Raises
+    ------
+    ModelError, UserError, PageError, CompileError
+    """
+    model = bench.model
+    feeds, events = dict(model.feeds), model.events
+    try:
+        return profile_sizes(bench, path, wanted, feeds, on_phase, seconds=seconds)
+    finally:
+        bench.open_model(path, on_phase, feeds)
+        model.events = events
+
+
+def _tune(bench: Workbench, seconds: float, on_phase: OnPhase) -> None:
+    rounds = 0
+    for event in bench.tuning.start(seconds):
+        if isinstance(event, Failed):
+            raise UserError(str(event.error.get("error")), str(event.error.get("hint", "")))
+        if isinstance(event, RoundDone):
+            rounds += 1
+            on_phase(f"tuning every size, {rounds} rounds so far")
+    if bench.page.cancelled:
+        raise UserError("Tuning the sizes was cancelled.")

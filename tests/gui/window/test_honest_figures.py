@@ -97,3 +97,13 @@ def test_one_outlier_does_not_flatten_the_latency(tuned):
     tuned.session.state.latency = [(float(i), 1.0 if i != 7 else 400.0) for i in range(20)]
     tuned.latency.redraw()
     assert tuned.latency.item.getViewBox().viewRange()[1][1] < 10
+
+
+def test_where_nothing_is_left_the_card_says_so(tuned):
+    ms = {"before": 1.0, "after": 1.0}
+    work = ev.WorkloadSummary("matmul:8x16x16:f32#a", 1, 0, 217, ms, ms, "default", 1.0)
+    show(tuned, replace(tuned.session.state.summary, reason="converged", outcomes={},
+                        workloads=(work,)))  # fmt: skip
+    card = tuned.card
+    assert card.title.text() == "Nothing is left to gain: the best of 217 known ways is in use"
+    assert "84% of this machine's peak" in card.left.text() and card.tried.isHidden()

@@ -1,13 +1,19 @@
 """The welcome page: what it shows of the machine, and its way to a first model."""
 
+import datetime
+from dataclasses import replace
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLabel, QPushButton
+from verdicts import FASTER, NO_PEER, SAME
 
 from nnjit_studio.doctor import examination
 from nnjit_studio.doctor.checks import Check
 from nnjit_studio.errors import TargetError
 from nnjit_studio.samples import first
+from nnjit_studio.ui.window.welcome import measured_day, result_text
 
 
 @pytest.fixture(autouse=True)
@@ -19,8 +25,8 @@ def no_browsers(monkeypatch):
 def sample(monkeypatch, model_file):
     written = []
 
-    def write(phase):
-        written.append(model_file)
+    def write(phase, name=""):
+        written.append(name)
         return model_file
 
     monkeypatch.setattr(first, "sample_model", write)
@@ -48,7 +54,7 @@ def test_a_click_on_the_sample_opens_and_profiles_it(qtbot, window, sample):
         qtbot, window, "profile",
         lambda: QTest.mouseClick(window.welcome.page.sample_button, Qt.MouseButton.LeftButton),
     )  # fmt: skip
-    assert sample and window.session.state.model is not None
+    assert sample == [""] and window.session.state.model is not None
     assert not window.welcome.page.isVisible()
     assert window.profile.findings.buttons
 
@@ -108,3 +114,27 @@ def test_a_model_to_be_made_faster_is_chosen_opened_and_advised(
 
 def test_no_dashes_are_shown_where_nothing_was_measured(window):
     assert not window.header.figures.isVisible()
+
+
+def test_each_sample_is_an_entry_of_its_own(qtbot, window, sample):
+    names = first.sample_names()
+    assert len(names) >= 2 and names[0] == first.sample_name()
+    wanted = next(
+        b for b in window.welcome.page.findChildren(QPushButton)
+        if b.accessibleName() == f"Open {names[-1]}"
+    )  # fmt: skip
+    wait_job(qtbot, window, "open", wanted.click)
+    assert sample == [names[-1]]
+
+
+def test_a_recent_model_tells_its_ratio_time_and_day(qtbot, window, model_file):
+    path = str(model_file)
+    today = datetime.datetime.now(datetime.UTC).isoformat()
+    verdict = replace(FASTER, path=path, created=today)
+    page = window.welcome.page
+    page.show_recent([(model_file, "yesterday")], {path: verdict})
+    told = next(x for x in page.findChildren(QLabel) if "ONNX Runtime Web," in x.text())
+    assert told.text() == "1.99x ONNX Runtime Web, 59.6 ms" and told.toolTip() == "Measured today"
+    assert result_text(SAME) == "Not told apart, 59.6 ms"
+    assert result_text(NO_PEER) == "59.6 ms", "nothing is said twice"
+    assert measured_day(FASTER) == "22 Nov 2026"

@@ -1,0 +1,87 @@
+"""Sizes to tune for: the field, the job, and the plots of latency and memory."""
+
+import pytest
+from gui_window import wait_job
+
+from nnjit_studio.analysis.profile.sizes import SizeRow, SizesProfile
+from nnjit_studio.errors import UserError
+from nnjit_studio.model.survey import InputPort
+from nnjit_studio.records.estimate import Estimate
+from nnjit_studio.ui.profile.sizes import FIXED, parsed
+from nnjit_studio.workbench import jobs
+
+OPEN = (InputPort("ids", "int64", ("batch", "sequence")),)
+
+
+def row(size):
+    samples = [size / 8, size / 7, size / 6] * 4
+    return SizeRow({"batch": 1, "sequence": size}, Estimate.of(samples), 9.0, size << 20, 9)
+
+
+def found(sizes):
+    rows = tuple(map(row, sizes))
+    return SizesProfile("m", "embedded", "fake", 1, "simd128", rows, ())
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    calls = []
+
+    def measured(bench, path, wanted, seconds, tell):
+        calls.append((wanted, seconds))
+        if wanted["sequence"] == (1, 2):
+            raise UserError("A size does not fit.")
+        return found(wanted["sequence"])
+
+    monkeypatch.setattr(jobs, "profile_sizes_beside", measured)
+    return calls
+
+
+def open_it(qtbot, window, path):
+    wait_job(qtbot, window, "open", lambda: window.session.open(path, lambda survey: {"x": 1}))
+    return window.panel("profile").sizes
+
+
+@pytest.mark.parametrize(
+    ("words", "sizes"),
+    [("64, 16 32", (16, 32, 64)), ("8,8", (8,)), ("a", ()), ("0, 4", ()), ("-3", ()), ("", ())],
+)
+def test_sizes_are_whole_numbers_in_order(words, sizes):
+    assert parsed(words) == sizes
+
+
+def test_a_model_without_open_sizes_has_no_field_to_type_in(qtbot, window, model_file):
+    view = open_it(qtbot, window, model_file)
+    assert view.caption.text() == FIXED and not view.field.isEnabled()
+
+
+def test_typed_sizes_are_measured_and_plotted(qtbot, window, workbench, model_file, asked):
+    workbench.ports = OPEN
+    view = open_it(qtbot, window, model_file)
+    assert view.dimension.currentText().startswith("text length"), "the batch comes last"
+    assert view.field.text() == "32, 64, 128, 256" and view.button.isEnabled()
+    view.field.setText("64 16")
+    wait_job(qtbot, window, "sizes", view.measure)
+    assert asked == [({"sequence": (16, 64)}, 0.0)]
+    assert [row[0] for row in view.latency.table()[1]] == [16.0, 64.0]
+    assert [row[1] for row in view.memory.table()[1]] == [16.0, 64.0]
+    assert view.caption.text().startswith("sequence 16: 2.29 ms, 16.0 MiB;  64: 9.14 ms, 64.0 MiB")
+    assert view.latency.item.getAxis("bottom").labelText == "sequence"
+
+
+def test_they_are_tuned_for_where_that_is_asked(qtbot, window, workbench, model_file, asked):
+    workbench.ports = OPEN
+    view = open_it(qtbot, window, model_file)
+    wait_job(qtbot, window, "sizes", lambda: view.tune_button.click() is None)
+    assert asked[0][1] > 0
+
+
+def test_one_size_is_no_series_and_a_failure_is_told(qtbot, window, workbench, model_file, asked):
+    workbench.ports = OPEN
+    view = open_it(qtbot, window, model_file)
+    view.field.setText("64")
+    assert not view.measure() and "Type 2 to 8" in view.caption.text() and not asked
+    view.field.setText("1, 2")
+    with qtbot.waitSignal(window.session.problem):
+        view.measure()
+    assert "does not fit" in window.message.text.text()

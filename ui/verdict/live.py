@@ -1,0 +1,113 @@
+"""The verdict while its model is tuned: its bars follow the running model, and say how old they
+are."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from PySide6.QtCore import QObject, QTimer
+
+from nnjit_studio.records.gain import ModelGain
+from nnjit_studio.ui.state.session import StudioSession
+from nnjit_studio.ui.verdict.panel import VerdictPanel
+from nnjit_studio.ui.widgets import text
+from nnjit_studio.verdict.figures import Interval
+from nnjit_studio.verdict.live import may_follow, times, with_gain
+from nnjit_studio.verdict.result import Verdict
+from nnjit_studio.verdict.text import timing
+
+JOBS = ("tune", "tune_plan")
+EVERY_S = 3.0
+"""From one look at the pairs to the next: bars that jump cannot be read."""
+AGE_MS = 1000
+
+
+class LiveVerdict(QObject):
+    """Shows the last measured verdict of the open model with what tuning has gained since.
+
+    The pairs are those that a session takes of the whole model between its rounds, within its own
+    budget, and the duels of rounds of the plan: nothing is measured for the bars alone.
+    """
+
+    def __init__(self, session: StudioSession, panel: VerdictPanel) -> None:
+        super().__init__(panel)
+        self._session, self._panel = session, panel
+        self.measured: Verdict | None = None
+        self._shown: tuple[Verdict, float] | None = None
+        self._seen: object = None
+        session.verdict_told.connect(self._keep)
+        session.refreshed.connect(lambda _: self.look())
+        session.busy_changed.connect(self._busy_changed)
+        session.done.connect(self._done)
+        panel.told.connect(self._told)
+        self._timer = QTimer(self, interval=AGE_MS)
+        self._timer.timeout.connect(self._age)
+
+    def look(self) -> None:
+        """Show what new pairs say, unless the last ones were shown just now."""
+        gain, told = self._gain()
+        measured, now_s = self.measured, time.monotonic()
+        if measured is None or gain is None or told == self._seen:
+            return
+        if self._shown is not None and now_s - self._shown[1] < EVERY_S:
+            return
+        self._seen = told
+        machine = self._session.state.machine
+        self._shown = with_gain(measured, gain, machine.rate if machine else None), now_s
+        self._timer.start()
+        self._age()
+
+    def _gain(self) -> tuple[Interval | None, object]:
+        """How much faster the model is than untuned, and what tells it from the last answer."""
+        state, job = self._session.state, self._session.busy
+        if state.code == "WGSL":
+            return None, None  # the verdict is of Wasm
+        if job == JOBS[0] and state.compared is not None:
+            return _interval(state.compared.gain), state.compared
+        if job == JOBS[1] and state.plan is not None and state.plan.gain is not None:
+            before = self.measured.gain if self.measured else None
+            gain = state.plan.gain
+            return times(before, gain) if before else gain, gain
+        return None, None
+
+    def _age(self) -> None:
+        if self._shown is not None:
+            verdict, shown_s = self._shown
+            age = text.elapsed(time.monotonic() - shown_s)
+            self._panel.show_verdict(verdict, words(verdict, age))
+
+    def _keep(self, verdict: Verdict) -> None:
+        if may_follow(verdict):
+            self.measured = replace(verdict, phase="")
+
+    def _busy_changed(self, job: str) -> None:
+        if job in JOBS:
+            self._seen = self._session.state.compared
+
+    def _told(self, verdict: Verdict | None) -> None:
+        """What was measured, or opened, takes the place of what follows from pairs."""
+        if self._shown is not None and verdict is not self._shown[0]:
+            self._shown = None
+            self._timer.stop()
+
+    def _done(self, job: str, _: object) -> None:
+        if job in ("open", "feed"):
+            self.measured = None
+
+
+def _interval(gain: ModelGain) -> Interval | None:
+    if gain.ratio is None or gain.low is None or gain.high is None:
+        return None
+    return Interval(gain.ratio, gain.low, gain.high)
+
+
+def words(verdict: Verdict, age: str) -> str:
+    """The figures below the headline, where they come from, and how old they are."""
+    tuned, ratio = verdict.row("tuned"), verdict.ratio
+    parts = [timing(tuned.ms, verdict.busy)] if tuned and tuned.ms else []
+    if ratio is not None:
+        parts.append(f"ratio [{ratio.low:.2f}..{ratio.high:.2f}]")
+    if verdict.busy:
+        parts.append("machine busy: rough")
+    return f"{', '.join(parts)}. Tuning: from pairs in the running model, {age} ago."
