@@ -140,14 +140,14 @@ def test_passes_in_chromium() -> None:
 @pytest.mark.chromium
 def test_the_peers_agree() -> None:
     root = Path(__file__).parents[2] / "benchmarks" / "node_modules"
-    if not (root / "onnxruntime-web").is_dir() or not (root / "@tensorflow").is_dir():
+    if not all((root / name).is_dir() for name in ("onnxruntime-web", "@tensorflow", "@litertjs")):
         pytest.skip("the peers' npm packages are not installed")
     shapes = f"{TINY},matmul_var:3x4x5:f32+relu"
     options = ("--shapes", shapes, "--tune", "0.5", "--node-modules", root, "--json", *SANDBOX)
     (made,) = json_lines(nnjit("bench", "kernels", *options))
     for row in made["rows"]:
-        assert set(row["ratio"]) == {"ort", "tfjs"}
-        assert set(row["ms"]) == {"ours", "ort", "tfjs"}
+        assert set(row["ratio"]) == {"ort", "tfjs", "litert"}
+        assert set(row["ms"]) == {"ours", "ort", "tfjs", "litert"}
         assert all(e < 1e-5 for e in row["peers_max_rel_err"].values())
-    assert {"ort", "tfjs", "better_peer"} <= set(made["geomean"])
+    assert {"ort", "tfjs", "litert", "better_peer"} <= set(made["geomean"])
     assert made["versions"]["ort"] == "1.30.0"
