@@ -290,9 +290,8 @@ class _Maker:
         for turn in itertools.count():
             for attempt in range(_DRAWS):
                 sizes = {d.name: drawn_size(d, low, wide, rng) for d, low in smallest}
-                if any(
-                    n % by != rest for n, (_, by, rest) in zip(cut_at(sizes), wanted, strict=True)
-                ):
+                cut = zip(cut_at(sizes), wanted, strict=True)
+                if any(n % by != rest for n, (_, by, rest) in cut):
                     continue
                 key, stage = loops_at(sizes), _STAGES * attempt // _DRAWS
                 if self.map is not None:  # its loops end alike at all sizes
@@ -313,8 +312,7 @@ class _Maker:
     def _keeps_loops(self) -> bool:
         """Where a loop runs over a map and one over its strided map: at odd sizes alone a column of
         padding is left, in a loop of one turn or none."""
-        turned = self._turned
-        return len(turned) > 1 and any(e not in map(size, e.dims) for e in turned)
+        return len(self._turned) > 1 and any(e not in map(size, e.dims) for e in self._turned)
 
     @cached_property
     def _turned(self) -> list[Size]:
