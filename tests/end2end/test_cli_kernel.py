@@ -58,10 +58,11 @@ def test_graph_passes_of_a_model(tmp_path: Path) -> None:
     model = write_model("mobilenet-v2", tmp_path / "m.onnx", small=True)
     (made,) = json_lines(nnjit_here("compile", model, "--changes", "--json"))
     assert {"inline_functions", "fold", "decompose"} <= {p["name"] for p in made["passes"]}
-    text = nnjit_here("compile", model, "--dump-after", "fuse_pointwise").stdout
-    assert text.startswith("inputs ") and "conv2d" in text
+    dumped = nnjit_here("compile", model, "--dump-after", "fuse_pointwise")
+    assert dumped.stdout.startswith("inputs ") and "conv2d" in dumped.stdout, dumped.stderr
     small = mlp(tmp_path / "mlp.onnx")
-    assert "merge_products " in nnjit_here("compile", small, "--changes").stdout
+    told = nnjit_here("compile", small, "--changes")
+    assert "merge_products " in told.stdout, told.stderr
     for options in ((), ("--changes", "--dump-after", "fold"), ("--dump-after", "lower")):
         wrong = nnjit_here("compile", small, *options, "--json")
         assert wrong.returncode == 1 and json.loads(wrong.stdout)["hint"]
