@@ -126,9 +126,11 @@ def children(expr: Expr) -> tuple[Expr, ...]:
 
 def walk(expr: Expr) -> Iterator[Expr]:
     """The expression and everything in it, outside in."""
-    yield expr
-    for child in children(expr):
-        yield from walk(child)
+    todo = [expr]
+    while todo:
+        found = todo.pop()
+        yield found
+        todo.extend(reversed(children(found)))
 
 
 def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
@@ -137,9 +139,11 @@ def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     if new is not None:
         return new
     if isinstance(expr, Load):
-        return replace(expr, index=rewrite(expr.index, change))
+        index = rewrite(expr.index, change)
+        return expr if index is expr.index else replace(expr, index=index)
     if isinstance(expr, Binary):
-        return replace(expr, a=rewrite(expr.a, change), b=rewrite(expr.b, change))
+        a, b = rewrite(expr.a, change), rewrite(expr.b, change)
+        return expr if a is expr.a and b is expr.b else replace(expr, a=a, b=b)
     if isinstance(expr, Call):
         return replace(expr, args=tuple(rewrite(a, change) for a in expr.args))
     if isinstance(expr, Select):

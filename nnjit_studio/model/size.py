@@ -157,6 +157,22 @@ def size(value: Size | Dim | int) -> Size:
     return _of(value) if isinstance(value, Dim) else _sum([((), value)])
 
 
+def as_function(sizes: Iterable[Size]) -> Callable[[Mapping[str, int]], tuple[int, ...]]:
+    """What :meth:`Size.at` says of each, as one function: for who asks ten thousand times."""
+    return eval(f"lambda sizes: ({''.join(f'{_code(each)}, ' for each in sizes)})")  # type: ignore[no-any-return]
+
+
+def _code(value: Size | Atom) -> str:
+    """An expression of Python over the mapping ``sizes``."""
+    if isinstance(value, Dim):
+        return f"sizes[{value.name!r}]"
+    if isinstance(value, Apply):
+        a, b = _code(value.a), _code(value.b)
+        return f"({a} // {b})" if value.op == "floordiv" else f"{value.op}({a}, {b})"
+    terms = ("*".join([str(c), *map(_code, monomial)]) for monomial, c in value.terms)
+    return f"({' + '.join(terms) or '0'})"
+
+
 def least(a: Size | int, b: Size | int) -> Size:
     """The smaller of two sizes."""
     return _choice("min", size(a), size(b), Size.at_most)

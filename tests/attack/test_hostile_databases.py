@@ -44,10 +44,10 @@ def database(path: Path, *changes: str) -> Path:
 )
 def test_a_schema_that_is_not_ours_is_refused(tmp_path: Path, changes: tuple[str, ...]) -> None:
     evil = database(tmp_path / "evil.db", *changes)
-    before = time.monotonic()
+    before = time.process_time()
     with pytest.raises(DatabaseError, match="does not make"):
         read_records(evil)
-    assert time.monotonic() - before < 5
+    assert time.process_time() - before < 5
 
 
 @pytest.mark.parametrize(

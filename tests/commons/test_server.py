@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import time
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -17,6 +17,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from reports import GOOD, NOW, OTHER, PLACE, SERVER, finding, key_of, report
 from starlette.testclient import TestClient
+from waiting import PATIENCE_S
 
 from nnjit_studio.commons.report import read_signed, sign
 from nnjit_studio.commons.report.buckets import bucket_of
@@ -104,19 +105,22 @@ def test_what_comes_during_a_commit_shares_the_next_one() -> None:
 
         def accept_all(self, arrivals: Sequence[Arrival]) -> list[bool]:
             self.sizes += (len(arrivals),)
-            time.sleep(0.1)
+            assert waiting.wait(PATIENCE_S)
             if len(self.sizes) == 3:
                 raise OSError("the disk is gone")
             return [True] * len(arrivals)
 
-    slow = Slow()
+    slow, waiting = Slow(), threading.Event()
     one = Arrival(read_signed(sign(report(), key_of(1))), "s", NOW)
 
     async def meanwhile() -> list[bool | BaseException]:
         intake = Intake(slow)  # type: ignore[arg-type]
         first = asyncio.create_task(intake.accept(one))
-        await asyncio.sleep(0.02)
+        while not slow.sizes:
+            await asyncio.sleep(0.001)
         rest = [asyncio.create_task(intake.accept(one)) for _ in range(5)]
+        await asyncio.sleep(0)  # each has run to its wait
+        waiting.set()
         assert await asyncio.gather(first, *rest) == [True] * 6
         return await asyncio.gather(intake.accept(one), return_exceptions=True)
 

@@ -31,6 +31,7 @@ def run_plan(
         b = plan.buffers[buffer]
         start = b.offset + (plan.weights_bytes if b.region == "arena" else 0)
         size = int(np.prod(shape)) * np.dtype(NUMPY[dtype]).itemsize
+        assert size <= b.nbytes
         return memory[start : start + size].view(NUMPY[dtype]).reshape(shape)
 
     for port in plan.inputs:

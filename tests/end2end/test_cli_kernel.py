@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import wasmtime
 from nnjit_command import SANDBOX, json_lines, nnjit, nnjit_here
+from onnx_models import mlp
 
 from nnjit_studio.samples.zoo import write_model
 
@@ -57,11 +58,13 @@ def test_graph_passes_of_a_model(tmp_path: Path) -> None:
     model = write_model("mobilenet-v2", tmp_path / "m.onnx", small=True)
     (made,) = json_lines(nnjit_here("compile", model, "--changes", "--json"))
     assert {"inline_functions", "fold", "decompose"} <= {p["name"] for p in made["passes"]}
-    assert "merge_products " in nnjit_here("compile", model, "--changes").stdout
-    text = nnjit_here("compile", model, "--dump-after", "fuse_pointwise").stdout
-    assert text.startswith("inputs ") and "conv2d" in text
+    dumped = nnjit_here("compile", model, "--dump-after", "fuse_pointwise")
+    assert dumped.stdout.startswith("inputs ") and "conv2d" in dumped.stdout, dumped.stderr
+    small = mlp(tmp_path / "mlp.onnx")
+    told = nnjit_here("compile", small, "--changes")
+    assert "merge_products " in told.stdout, told.stderr
     for options in ((), ("--changes", "--dump-after", "fold"), ("--dump-after", "lower")):
-        wrong = nnjit_here("compile", model, *options, "--json")
+        wrong = nnjit_here("compile", small, *options, "--json")
         assert wrong.returncode == 1 and json.loads(wrong.stdout)["hint"]
 
 
@@ -140,14 +143,14 @@ def test_passes_in_chromium() -> None:
 @pytest.mark.chromium
 def test_the_peers_agree() -> None:
     root = Path(__file__).parents[2] / "benchmarks" / "node_modules"
-    if not (root / "onnxruntime-web").is_dir() or not (root / "@tensorflow").is_dir():
+    if not all((root / name).is_dir() for name in ("onnxruntime-web", "@tensorflow", "@litertjs")):
         pytest.skip("the peers' npm packages are not installed")
     shapes = f"{TINY},matmul_var:3x4x5:f32+relu"
     options = ("--shapes", shapes, "--tune", "0.5", "--node-modules", root, "--json", *SANDBOX)
     (made,) = json_lines(nnjit("bench", "kernels", *options))
     for row in made["rows"]:
-        assert set(row["ratio"]) == {"ort", "tfjs"}
-        assert set(row["ms"]) == {"ours", "ort", "tfjs"}
+        assert set(row["ratio"]) == {"ort", "tfjs", "litert"}
+        assert set(row["ms"]) == {"ours", "ort", "tfjs", "litert"}
         assert all(e < 1e-5 for e in row["peers_max_rel_err"].values())
-    assert {"ort", "tfjs", "better_peer"} <= set(made["geomean"])
+    assert {"ort", "tfjs", "litert", "better_peer"} <= set(made["geomean"])
     assert made["versions"]["ort"] == "1.30.0"

@@ -74,7 +74,7 @@ def test_a_text_that_is_left_is_ended_in_the_page(hub: Hub) -> None:
             page.reply(header, {"type": "ok"})
 
     with fake_page(hub, answer) as page:
-        runner = PageRunner(hub, "fake", timeout_s=10)
+        runner = PageRunner(hub, "fake")
         stream = runner.generate(FACTS, [1], SAMPLING)
         assert next(stream).id == 4
         stream.close()

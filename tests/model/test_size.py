@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from nnjit_studio.model.size import Dim, Size, least, most, size
+from nnjit_studio.model.size import Dim, Size, as_function, least, most, size
 
 H, W, B = size(Dim("h", 2, 640)), size(Dim("w", 2, 640)), size(Dim("b", 1, 8))
 
@@ -53,6 +53,7 @@ def test_values_and_bounds_are_those_of_python() -> None:
                 ]
             )
         assert made.at(sizes) == value, str(made)
+        assert as_function([made, H])(sizes) == (value, sizes["h"])
         low, high = made.bounds()
         assert low <= value <= high
         assert isinstance(made, Size)

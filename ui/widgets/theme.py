@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from importlib.resources import files
 
 from PySide6.QtGui import QColor
@@ -62,12 +63,12 @@ class Theme:
     linked: str
     linked_mark: str
 
-    @property
+    @cached_property
     def heat(self) -> tuple[str, ...]:
         """Stops of the scale of time, from nothing to most."""
         return tuple(self._ranked("heat"))
 
-    @property
+    @cached_property
     def series(self) -> tuple[str, ...]:
         """Colours of curves, in the order in which they are given out."""
         return tuple(self._ranked("series"))

@@ -13,6 +13,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from nnjit_studio.compiler.any_size.fit import Numbers, Vector
 from nnjit_studio.compiler.any_size.kernels.functions import (
@@ -47,7 +48,7 @@ from nnjit_studio.compiler.recognize.quantised import Quantised
 from nnjit_studio.compiler.templates import match
 from nnjit_studio.compiler.wasm.ir import Function
 from nnjit_studio.model.open_plan import OpenKernel, Scalar, Variant
-from nnjit_studio.model.size import Dim, Size, size
+from nnjit_studio.model.size import Dim, Size, as_function, size
 from nnjit_studio.records import TIERS, Kernel
 from nnjit_studio.records.candidate import Candidate
 
@@ -283,24 +284,24 @@ class _Maker:
         rng, seen = random.Random(0), set()
         known: set[tuple[int, int]] = set()
         smallest = [(d, self._first(d)) for d in self.dims]
-        turned, wide = self._turned(), 1 + max((by for _, by, _ in wanted), default=0) // _WIDE
+        turned, wide = self._turned, 1 + max((by for _, by, _ in wanted), default=0) // _WIDE
         own = [not any(is_padded(e, other) for other in turned) for e in turned]
+        loops_at, cut_at = as_function(turned), as_function(s for s, _, _ in wanted)
         for turn in itertools.count():
             for attempt in range(_DRAWS):
                 sizes = {d.name: drawn_size(d, low, wide, rng) for d, low in smallest}
-                key = tuple(e.at(sizes) for e in turned)
-                if key in seen or len(set(sizes.values())) < len(sizes):
+                cut = zip(cut_at(sizes), wanted, strict=True)
+                if any(n % by != rest for n, (_, by, rest) in cut):
                     continue
-                if any(s.at(sizes) % by != rest for s, by, rest in wanted):
-                    continue
-                rests = {(i, n % TURN) for i, n in enumerate(key)}
-                stage = _STAGES * attempt // _DRAWS
-                new = stage % 2 or known.isdisjoint(rests)
+                key, stage = loops_at(sizes), _STAGES * attempt // _DRAWS
                 if self.map is not None:  # its loops end alike at all sizes
                     fits = has_whole_tiles(list(itertools.compress(key, own)), turn, stage // 2)
                 else:
                     fits = bool(wanted) or leaves_remainders(key, turn, stage // 2)
-                if new and fits:
+                if not fits or key in seen or len(set(sizes.values())) < len(sizes):
+                    continue
+                rests = {(i, n % TURN) for i, n in enumerate(key)}
+                if stage % 2 or known.isdisjoint(rests):
                     seen.add(key)
                     known |= rests
                     yield sizes
@@ -311,9 +312,9 @@ class _Maker:
     def _keeps_loops(self) -> bool:
         """Where a loop runs over a map and one over its strided map: at odd sizes alone a column of
         padding is left, in a loop of one turn or none."""
-        turned = self._turned()
-        return len(turned) > 1 and any(e not in map(size, e.dims) for e in turned)
+        return len(self._turned) > 1 and any(e not in map(size, e.dims) for e in self._turned)
 
+    @cached_property
     def _turned(self) -> list[Size]:
         """What loops run over, without multiples of one another."""
         whole = [e for e in self.extents if e in map(size, e.dims)]

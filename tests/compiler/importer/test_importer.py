@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -12,49 +11,28 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 from onnx_models import mlp, save
+from run_plan import Arrays, run_plan
 
 from nnjit_studio.compiler.importer import BuiltModel, graph_text, import_model
 from nnjit_studio.compiler.importer.onnx.decompose import decompose
 from nnjit_studio.compiler.importer.passes import CALL_PASSES, GRAPH_PASSES, MODEL_PASSES
+from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.oracle.reference import evaluate
 from nnjit_studio.errors import UnsupportedOpError, UserError
 from nnjit_studio.model import GivenShapes, Graph
-
-DTYPES = {"f32": np.float32, "i64": np.int64, "i32": np.int32, "bool": np.bool_}
 
 
 def run_by_reference(
     built: BuiltModel, weights: Path, feeds: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Walk the plan with the float64 reference, over one flat memory as the engine does."""
-    plan = built.plan
-    memory = np.zeros(plan.weights_bytes + plan.arena_bytes, np.uint8)
-    memory[: plan.weights_bytes] = np.fromfile(weights, np.uint8)
+    """Every step by the float64 reference."""
 
-    def view(buffer: int, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
-        b = plan.buffers[buffer]
-        start = b.offset + (plan.weights_bytes if b.region == "arena" else 0)
-        size = int(np.prod(shape)) * np.dtype(DTYPES[dtype]).itemsize
-        assert size <= b.nbytes
-        return memory[start : start + size].view(DTYPES[dtype]).reshape(shape)
+    def call(workload: str, program: Program, arrays: Arrays) -> Arrays:
+        inputs = {b.name: arrays[b.name] for b in program.buffers if b.role == "input"}
+        found = evaluate(program, inputs)
+        return {n: found[n].reshape(array.shape) for n, array in arrays.items() if n in found}
 
-    for port in plan.inputs:
-        view(port.buffer, port.spec.dtype, port.spec.shape)[...] = feeds[port.spec.name]
-    for step in plan.steps:
-        if step.op == "return":
-            break
-        program = built.programs[step.workload]
-        arrays = {
-            b.name: view(i, b.dtype, b.shape)
-            for b, i in zip(program.buffers, step.args, strict=True)
-        }
-        inputs: dict[str, Any] = {
-            b.name: arrays[b.name] for b in program.buffers if b.role == "input"
-        }
-        for name, value in evaluate(program, inputs).items():
-            if name in arrays:
-                arrays[name][...] = value.reshape(arrays[name].shape)
-    return {p.spec.name: view(p.buffer, p.spec.dtype, p.spec.shape).copy() for p in plan.outputs}
+    return run_plan(built, weights, feeds, call)
 
 
 def check_against_onnxruntime(path: Path, feeds: dict[str, np.ndarray]) -> BuiltModel:

@@ -61,9 +61,11 @@ def operands(signed: bool, by_column: bool) -> dict[str, np.ndarray]:
 NAMES = ["x", "w", "r", "b", "", "", "", "", "w_scale", "w_zero", "r_scale", "r_zero"]
 
 
-@pytest.mark.parametrize("signed", [True, False])
-@pytest.mark.parametrize("by_column", [True, False])
-@pytest.mark.parametrize("looped", [True, False])
+# Each two of the three in every combination.
+@pytest.mark.parametrize(
+    ("signed", "by_column", "looped"),
+    [(True, True, True), (True, False, False), (False, True, False), (False, False, True)],
+)
 def test_weights_are_decoded_and_activations_rounded(
     tmp_path: Path, signed: bool, by_column: bool, looped: bool
 ) -> None:

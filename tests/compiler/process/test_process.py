@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -129,10 +128,8 @@ def test_late_job_is_killed(
     os.kill(child.pid, signal.SIGSTOP)  # it will not answer, however fast it is
     row = replace(OPERATIONS["CompileRequest"], timeout_s=0.0)
     monkeypatch.setitem(OPERATIONS, "CompileRequest", row)
-    started = time.monotonic()
     result = Compiler(process).compile(model.workloads[0], CANDIDATE, TIERS)
-    assert "no answer within" in result.error
-    assert time.monotonic() - started < 30
+    assert "no answer within 0 s" in result.error
 
 
 def test_errors_keep_their_class_and_sentence(process: CompileProcess, tmp_path: Path) -> None:
