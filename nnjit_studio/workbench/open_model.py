@@ -121,7 +121,7 @@ def import_model(
             importing = replace(importing, ways=ways)
         imported = page.process.import_model(path, weights, phases, importing)
         opened = OpenModel.static(path, imported, import_ms=phases.ms, importing=importing)
-        _check_fits(opened)
+        _check_fits(opened, page)
     phases(DONE)
     on_phase(DONE)
     return opened
@@ -155,7 +155,7 @@ def import_sizes(
         )
         programs = {size_name(i): model for i, model in enumerate(models)}
         opened = OpenModel(path, programs)
-        _check_fits(opened)
+        _check_fits(opened, page)
     return opened, notes
 
 
@@ -180,7 +180,7 @@ def import_decoder(
         facts, programs = page.process.import_generation(path, weights, request, on_phase)
         named = dict(zip((MAIN, PREFILL, EXTEND), programs, strict=False))
         opened = OpenModel(path, named, generation=facts)
-        _check_fits(opened)
+        _check_fits(opened, page)
     return opened
 
 
@@ -207,9 +207,11 @@ def define_model(page: EnginePage, spec: str) -> OpenModel:
     return OpenModel.static(Path(spec), made)
 
 
-def _check_fits(opened: OpenModel) -> None:
+def _check_fits(opened: OpenModel, page: EnginePage) -> None:
+    """Refuse what Wasm's memory cannot hold; on a GPU each weight and state has its own buffer."""
     expected = forecast(opened.plan, list(opened.other_plans.values()))
-    check_fits(expected)
+    if not page.backend.is_gpu:
+        check_fits(expected)
     log.info(
         "%s will take %.1f MiB in the page, %.1f MiB of them weights",
         opened.graph.name,

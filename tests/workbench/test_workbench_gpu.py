@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +14,13 @@ from test_gpu_runner import ADAPTER, FEEDS, NAVIGATOR, PLAN, Page
 from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.compiler.version import COMPILER_VERSION, GPU_COMPILER_VERSION
 from nnjit_studio.engine.runner.recovery import MOST_LOSSES
-from nnjit_studio.errors import TargetError
+from nnjit_studio.errors import TargetError, UserError
 from nnjit_studio.model import Graph
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.tuner.events import Event, Failed, FellBack
 from nnjit_studio.workbench import Workbench
 from nnjit_studio.workbench.jobs import use_backend
-from nnjit_studio.workbench.open_model import OpenModel
+from nnjit_studio.workbench.open_model import OpenModel, import_model
 
 GIVEN_UP = ["infer", *["load"] * MOST_LOSSES]
 
@@ -100,3 +101,14 @@ def test_a_session_that_loses_the_gpu_says_so_before_it_fails(
 def test_a_backend_is_preferred_only_before_the_page_was_asked(bench: Workbench) -> None:
     bench.page.prefer(WASM)
     assert bench.page.backend == NAVIGATOR
+
+
+def test_only_wasm_ends_at_four_gibibytes(
+    bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    huge = replace(bench.model.current.program(), plan=replace(PLAN, weights_bytes=2**32))
+    monkeypatch.setattr(bench.process, "import_model", lambda *given: huge)
+    assert import_model(bench.page, tmp_path / "huge.onnx").plan.weights_bytes == 2**32
+    use_backend(bench.model, WASM)
+    with pytest.raises(UserError, match="a page's memory ends at 4096 MiB"):
+        import_model(bench.page, tmp_path / "huge.onnx")
