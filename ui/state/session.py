@@ -83,16 +83,13 @@ class StudioSession(QObject):
         self.events = LatestEvents()
         self.results: dict[str, object] = {}
         self.budget_s: float | None = None
-        self._serving = False
         self._started_s = 0.0
         self._idle_phase = ""
-        self._stopping = self._unasked = False
+        self._serving = self._stopping = self._unasked = False
         self._then: Callable[[], object] | None = None
         self._forms = Forms(workbench)
-        self._told = {
-            Survey: self.surveyed, Verdict: self.verdict_told, Advice: self.advice_told,
-            RefusedRun: self.refused_told,
-        }  # fmt: skip
+        self._told = {Survey: self.surveyed, Verdict: self.verdict_told, Advice: self.advice_told}
+        self._told[RefusedRun] = self.refused_told
         self._next: tuple[str, str, Work] | None = None
         self.worker = Worker(self)
         self.worker.yielded.connect(self._take)
