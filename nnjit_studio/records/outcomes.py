@@ -25,6 +25,16 @@ def outcome_of(low: float, high: float) -> str:
     return SLOWER if 0 < high < 1 else NOT_TOLD_APART
 
 
+UNDECIDED_FROM = 1.25
+"""Upper end of a speed-up's interval from which a comparison settled nothing: a quiet machine's
+intervals of equal kernels end far below it."""
+
+
+def is_undecided(state: str, high: float) -> bool:
+    """Whether a comparison that ended without a verdict leaves room for a large speed-up."""
+    return state == NOT_TOLD_APART and high > UNDECIDED_FROM
+
+
 def shown_outcome(state: str) -> str:
     """The outcome of a state for people, to whom a winner is one that is faster."""
     return FASTER if state == WON else state

@@ -230,7 +230,8 @@ class Finished(Event, name="summary"):
     ``pipeline_ms`` is what the GPU's own compiler took for a kernel; empty on Wasm.
     ``late_share`` is the share of the rounds' measuring in which the GPU had finished
     and was not noticed. ``gain`` is the only statement about the model's speed-up: the ratio of
-    ``model_ms`` is none. ``outcomes`` counts this session's candidates by their states.
+    ``model_ms`` is none. ``outcomes`` counts this session's candidates by their states,
+    ``undecided`` those that a busy machine left undecided: the next session tries them again.
     ``of_peak`` is the share of the device's peak at which the tuned kernels run, None where
     that is not known, and ``warning`` says that the machine was busy.
     """
@@ -250,6 +251,7 @@ class Finished(Event, name="summary"):
     kept: int = 0
     of_peak: float | None = None
     warning: str = ""
+    undecided: int = 0
 
 
 @dataclass(frozen=True)

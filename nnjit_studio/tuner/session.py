@@ -149,6 +149,7 @@ class TuningSession:
             kept=sum(s.incumbent is not s.default for s in session.states),
             of_peak=share_of_peak(session.states, device, tier),
             warning=busy_text(machine.level),
+            undecided=statistics.undecided,
         )
 
     def _trials(self) -> Trials | None:

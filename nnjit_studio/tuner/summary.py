@@ -10,6 +10,7 @@ import numpy as np
 
 from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.candidate import settings_of
+from nnjit_studio.records.outcomes import is_undecided
 from nnjit_studio.tuner.events import (
     Compiled,
     Event,
@@ -31,6 +32,8 @@ class Statistics:
         Of each successful build, and of what the GPU's compiler took for each candidate.
     outcomes
         How many candidates had each state.
+    undecided
+        How many of them were left undecided by a busy machine.
     best_s
         When the last kernel was swapped in.
     """
@@ -40,12 +43,14 @@ class Statistics:
         self.pipeline_ms: list[float] = []
         self.best_s = 0.0
         self.outcomes: dict[str, int] = {}
+        self.undecided = 0
         self._progress: list[tuple[float, float]] = []
         self._began_s = 0.0
 
     def note(self, event: Event) -> None:
         if isinstance(event, Measured) and event.state != "default":
             self.outcomes[event.state] = self.outcomes.get(event.state, 0) + 1
+            self.undecided += is_undecided(event.state, event.speedup_high)
         if isinstance(event, Compiled) and not event.error:
             self.compile_ms.append(event.ms)
         elif isinstance(event, Measured) and event.gpu_clock:

@@ -65,8 +65,17 @@ def test_typed_sizes_are_measured_and_plotted(qtbot, window, workbench, model_fi
     assert asked == [({"sequence": (16, 64)}, 0.0)]
     assert [row[0] for row in view.latency.table()[1]] == [16.0, 64.0]
     assert [row[1] for row in view.memory.table()[1]] == [16.0, 64.0]
-    assert view.caption.text().startswith("sequence 16: 2.29 ms, 16.0 MiB;  64: 9.14 ms, 64.0 MiB")
+    said = view.caption.text()
+    assert said.startswith("sequence 16: 2.29 ms [") and "], 16.0 MiB;  64: 9.14 ms [" in said
     assert view.latency.item.getAxis("bottom").labelText == "sequence"
+
+
+def test_sizes_out_of_range_are_refused_at_once(qtbot, window, workbench, model_file, asked):
+    workbench.ports = OPEN
+    view = open_it(qtbot, window, model_file)
+    view.field.setText("64, 99999999")
+    assert not view.measure() and not asked
+    assert "takes 1 to" in view.caption.text()
 
 
 def test_they_are_tuned_for_where_that_is_asked(qtbot, window, workbench, model_file, asked):

@@ -46,7 +46,7 @@ def test_a_dropped_file_fills_the_dock(window, shown):
     assert "3 functions" in shown.caption.text()
     assert indices(shown) == [2, 0, 1]
     assert [w.rule for w in shown.findings.model.rows] == ["large-body", "vector-spills"]
-    assert shown.tabs.tabText(0) == "Functions  3"
+    assert shown.tabs.tabToolTip(0) == "3 functions"
     assert [n for n, dock in window.docks.items() if not dock.isHidden()] == ["wasm"]
     assert "Called by" not in shown.details.text()
 
@@ -133,7 +133,7 @@ def test_a_refusal_of_turbo_is_said_and_the_buttons_come_back(
     shown.turbo.engines.addItem("toy")
     shown.turbo.write(tmp_path / "out.wasm")
     qtbot.waitUntil(lambda: not shown.turbo.busy)
-    assert "Nothing in it gains." in window.message.text.text()
+    assert "Nothing in it gains." in shown.turbo.caption.text()
     assert shown.turbo.turbo_button.isEnabled()
 
 

@@ -202,7 +202,8 @@ def test_what_a_session_tells_becomes_rows_and_sentences():
     assert (winner.alone, winner.gflops, winner.against) == (22.0, 15.0, OWN)
     assert wrong.why == "2 of 80 cases differ"
     assert [(p.gflops, p.best_gflops) for p in state.rounds] == [(10, 10), (9, 9.5), (15, 15)]
-    assert "1 swap." in state.facts() and "20 answers compared, none wrong" in state.facts()
+    assert "1 swap." in state.facts(True) and "20 answers compared, none wrong" in state.facts(True)
+    assert state.facts(False).startswith(f"Served at the end: {name_of(A)}")
     assert state.result() == ""
     gain = ModelGain("faster", 1.5, 1.45, 1.55, 12)
     ms = {"before": 90.0, "after": 60.0}
@@ -212,6 +213,18 @@ def test_what_a_session_tells_becomes_rows_and_sentences():
         f"The next session of this model in firefox with 2 threads begins with {name_of(A)}."
     )
     assert "not kept: no room" in state.remembered("no room")
+
+
+def test_a_kernel_that_has_not_won_is_not_remembered():
+    state = LiveState()
+    for event in (
+        ev.SpaceBuilt(0.2, "w", (A,), ("",), 9, 0),
+        ev.Swapped(0.7, "w", A, 10.0, 15.0),
+        ev.Measured(0.8, "w", A, "not told apart", "", 15.0, 2.0, (2.0,), 1.5, 0.6, 3.1),
+    ):
+        state.take(event)
+    said = "1 result in the kernel database. No kernel has won, so the next session begins anew."
+    assert state.serving == A and state.remembered("") == said
 
 
 # Speed beside the original
@@ -232,7 +245,7 @@ def test_a_comparison_fills_its_table(qtbot, window, wasm, monkeypatch, tmp_path
     assert speed.model.rows == rows and "All cases" in speed.said.text()
     speed.copy()
     copied = QGuiApplication.clipboard().text()
-    assert "2.00, 1.90 to 2.10" in copied and "identical" in copied
+    assert "2.00\u00d7 (1.90 to 2.10)" in copied and "identical" in copied
     assert "It did not start." in copied
 
 

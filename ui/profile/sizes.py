@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QLineEdit
 
 from nnjit_studio.analysis.profile.sizes import SizeRow, SizesProfile
 from nnjit_studio.ui.dock.host import Host
-from nnjit_studio.ui.state.jobs import Job
+from nnjit_studio.ui.state.jobs import Job, JobProblem
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import caption
 from nnjit_studio.ui.widgets.panel import Panel, chooser, hbox, named, push_button, splitter, vbox
@@ -27,6 +27,7 @@ MOST = 8
 """Sizes at once: each is a plan of its own in the page."""
 FIXED = "This model leaves no size open."
 HINT = "Type sizes to run the model at, in turns, from one import: 32, 64, 128"
+EMPTY = "Nothing is measured yet."
 MIB = 2**20
 
 
@@ -48,7 +49,7 @@ class SizePlot(PlotPanel):
     """A line over sizes, each value with its interval."""
 
     def __init__(self, title: str, unit: str, theme: Theme) -> None:
-        super().__init__(title, "size", title.lower(), unit, HINT, theme)
+        super().__init__(title, "size", title.lower(), unit, EMPTY, theme)
         self.plot.setAccessibleDescription("The sentence above has the figures.")
         self._rows: tuple[tuple[float, float, float, float], ...] = ()
         self.bars = pg.ErrorBarItem(beam=0)
@@ -119,6 +120,7 @@ class SizesView(Panel):
         session.busy_changed.connect(lambda _: self._follow())
         session.refreshed.connect(self._tell)
         session.done.connect(self._done)
+        session.problem.connect(self._failed)
         self._open()
 
     def measure(self, tune_s: float = 0.0) -> bool:
@@ -126,6 +128,10 @@ class SizesView(Panel):
         sizes, model = parsed(self.field.text()), self._session.state.model
         if not 2 <= len(sizes) <= MOST or model is None:
             self.caption.setText(f"Type 2 to {MOST} whole numbers, such as 32, 64, 128.")
+            return False
+        axis = next((a for a in self._axes if a.name == self.dimension.currentData()), None)
+        if axis is not None and not axis.low <= sizes[0] <= sizes[-1] <= axis.high:
+            self.caption.setText(f"{axis.label} takes {axis.low} to {axis.high}: type such sizes.")
             return False
         wanted, path = {self.dimension.currentData(): sizes}, model.path
         return self._session.run(
@@ -145,7 +151,8 @@ class SizesView(Panel):
         self.memory.show_rows(name, tuple(_memory(row, name) for row in rows))
         if found is not None:
             told = (
-                f"{r.sizes[name]}: {text.time(r.time.ms)}, {text.nbytes(r.wasm_bytes)}"
+                f"{r.sizes[name]}: {text.time(r.time.ms)} [{text.latency(r.time.low)}.."
+                f"{text.latency(r.time.high)}], {text.nbytes(r.wasm_bytes)}"
                 for r in rows
             )
             self.caption.setText(f"{name} {';  '.join(told)}. {' '.join(found.notes)}".rstrip())
@@ -181,6 +188,10 @@ class SizesView(Panel):
     def _tell(self, changes: frozenset[str]) -> None:
         if "phase" in changes and self._session.busy == JOB:
             self.caption.setText(self._session.state.phase)
+
+    def _failed(self, problem: JobProblem) -> None:
+        if problem.job == JOB:
+            self.caption.setText(str(problem))
 
     def _done(self, job: str, result: object) -> None:
         if job == JOB and isinstance(result, SizesProfile):

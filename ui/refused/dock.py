@@ -25,7 +25,7 @@ FASTER = "Make ONNX Runtime faster"
 NATIVE = "native"
 NAMED = 3
 """Nodes of an operator that are named."""
-NO_RULES = "Every operator has a rule; a form of one, or a size, is what stands in the way."
+NO_RULES = "No operator is without a rule: the reason above says which form or size is refused."
 MEASURED = (*LABELS, NATIVE)
 """Where a node may have a time, in the order of the columns."""
 TITLES = {"ort": "web ms", "turbo": "turbo ms", NATIVE: "native ms"}

@@ -370,7 +370,8 @@ class StudioSession(QObject):
         if self._give_way():
             return
         expected = isinstance(error, UserError)  # its sentence is enough
-        log.error("%s failed: %s", job, error, exc_info=None if expected else error)
+        level = logging.INFO if expected and self._stopping else logging.ERROR
+        log.log(level, "%s failed: %s", job, error, exc_info=None if expected else error)
         if job == "tune":
             self.state.fail()
         else:

@@ -17,6 +17,7 @@ WORDS = (
     ("Give arrays for the inputs with --inputs.",
      "Open the model in the window with its sizes, and press Open model here."),
     ("Leave out --fma, or use another browser.", "Untick fuse, or use another browser."),
+    ("Try --fma, which is not bit-identical.", "Tick fuse, which is not bit-identical."),
     ("Correct --shape.", "Open the model again and correct its sizes."),
 )  # fmt: skip
 """What the rooms below say, and what the window says instead."""

@@ -15,6 +15,7 @@ from nnjit_studio.foreign_wasm.inspection.rules import Finding, ranked
 from nnjit_studio.foreign_wasm.inspection.survey import Survey
 from nnjit_studio.support.files import write_json
 from nnjit_studio.ui.commands import dialogs
+from nnjit_studio.ui.dock.feature import WASM_FILE
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.wasm.colours import choices, colouring, legend
@@ -90,7 +91,7 @@ class WasmPanel(Panel):
             ("Functions", self.functions),
             ("Findings", self.findings),
             ("Sections", self.sections),
-            ("Two builds", self.builds),
+            ("Builds", self.builds),
             ("Turbo", self.turbo),
             ("Live", self.live),
             ("Offload", self.offload),
@@ -138,7 +139,13 @@ class WasmPanel(Panel):
             self._host.saver.ask("Save trace", f"{survey.path.stem}-compile.json", write)
 
     def open(self, path: Path) -> bool:
-        """Read a file and show it; False while another one is being read."""
+        """Read a file and show it; False while another one is being read.
+
+        The first file, where no model is open, gets the window's layout for Wasm files.
+        """
+        if self.survey is None and self._host.session.state.model is None:
+            self._host.actions[WASM_FILE].trigger()
+        self._host.message.hide()
         return self._read("wasm", path)
 
     def compare_with(self, path: Path) -> bool:
@@ -186,8 +193,8 @@ class WasmPanel(Panel):
         )
         self.builds.model.set_rows([], keep=False)
         self.builds_caption.setText(NO_OTHER)
-        self.tabs.setTabText(0, f"Functions  {len(survey.functions):,}")
-        self.tabs.setTabText(1, f"Findings  {len(self._found):,}")
+        self.tabs.setTabToolTip(0, f"{len(survey.functions):,} functions")
+        self.tabs.setTabToolTip(1, f"{len(self._found):,} findings")
         self.treemap.show_cells(_cells(survey))
         self._offer_colours()
         self._tell()

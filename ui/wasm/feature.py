@@ -11,12 +11,7 @@ from nnjit_studio.ui.wasm.dock import WasmPanel
 
 def open_wasm(host: Host, path: Path) -> bool:
     """Show a Wasm file in its dock; False while another one is being read."""
-    host.message.hide()
-    alone = host.session.state.model is None
-    if alone and WASM.panel(host).survey is None:
-        host.actions[WASM_FILE].trigger()
-    WASM.show(host)
-    return WASM.panel(host).open(path)
+    return WASM.show(host).open(path)
 
 
 def _ask(host: Host) -> None:

@@ -25,6 +25,8 @@ from nnjit_studio.tuner.protocols import Records
 from nnjit_studio.wasm_file.module import read
 
 Note = Callable[[str], None]
+Emit = Callable[[Any], None]
+"""Takes words of progress, and results as they come."""
 HEAVIEST = 8
 """Functions that are compiled alone in an engine that does not tell its own figures."""
 
@@ -132,6 +134,14 @@ def loops(path: Path, note: Note) -> list[Loop]:
 
 
 @dataclass(frozen=True)
+class Priced:
+    """What was measured of the loop at a place."""
+
+    place: int
+    told: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Prices:
     """Loops with what was measured, by their places, and the counters as Prometheus text."""
 
@@ -141,9 +151,11 @@ class Prices:
 
 
 def prices(
-    found: Sequence[Loop], target: str, gpu: str, mode: str, no_sandbox: bool, note: Note
+    found: Sequence[Loop], target: str, gpu: str, mode: str, no_sandbox: bool, emit: Emit
 ) -> Prices:
     """Run each loop that can stand alone as it is and on the adapter of a browser.
+
+    Emits words, and each loop's price as :class:`Priced` as soon as it is known.
 
     Raises
     ------
@@ -152,8 +164,14 @@ def prices(
     from nnjit_studio.foreign_wasm.offload import job, report
 
     cases = [replace(x.case, name=str(i)) for i, x in enumerate(found) if x.case is not None]
+    told: dict[int, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory(prefix="nnjit-offload-") as folder:
         where = job.Where(Path(folder), target, no_sandbox, gpu)
-        rows, adapter = job.run_cases(cases, mode, where, note, {})
-    told = {int(r["name"]): report.priced(found[int(r["name"])].told, r) for r in rows}
+
+        def priced(row: dict[str, Any]) -> None:
+            place = int(row["name"])
+            told[place] = report.priced(found[place].told, row)
+            emit(Priced(place, told[place]))
+
+        rows, adapter = job.run_cases(cases, mode, where, emit, {}, on_row=priced)
     return Prices(told, adapter, report.metrics(rows))

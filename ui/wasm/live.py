@@ -198,6 +198,7 @@ class LivePanel(Panel):
         """Serve a file."""
         self.model = model
         self._follow()
+        self._tell_ready()
 
     def use_open_model(self) -> None:
         """Serve the model that is open."""
@@ -268,15 +269,17 @@ class LivePanel(Panel):
     def _draw(self) -> None:
         self.plot.follow()
         self.table.model.set_rows(self.state.shown_rows())
-        self.facts.setText(self.state.facts())
+        self.facts.setText(self.state.facts(bool(self.job.job)))
 
     def _ended(self) -> None:
+        self._draw()
         self.said.tell("The session has ended; its browser is closed.")
         self.worth.setText(self.state.result())
         self.kept.setText(self._remembered())
         self.card.show()
 
     def _stopped(self) -> None:
+        self._draw()
         self.said.tell(f"Stopped; the browser is closed. {self._remembered()}")
 
     def _failed(self, problem: JobProblem) -> None:

@@ -9,6 +9,7 @@ from nnjit_studio.foreign_wasm.live.events import Answers, Rated
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS
 from nnjit_studio.records.gain import UNCHANGED
 from nnjit_studio.records.gpu_candidate import parse_candidate
+from nnjit_studio.records.outcomes import WON
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.state.rounds import RoundPoint, Rounds
 from nnjit_studio.ui.state.workload import INCUMBENT, MEASURING, NOT_TRIED
@@ -74,6 +75,8 @@ class LiveState:
         What is done now.
     committed
         Results that are in the database.
+    won
+        Settings that the next session begins with; empty where nothing has won.
     """
 
     def __init__(self) -> None:
@@ -81,6 +84,7 @@ class LiveState:
         self.rounds = Rounds()
         self.serving, self.swaps, self.committed = DEFAULT_SETTINGS, 0, 0
         self.from_database = False
+        self.won = ""
         self.answers: Answers | None = None
         self.phase = "Starting the browser and opening the model"
         self.target: dict[str, object] = {}
@@ -131,6 +135,8 @@ class LiveState:
 
     def _measured(self, event: ev.Measured) -> None:
         self.committed += 1
+        if event.state == WON:
+            self.won = event.candidate
         if not event.samples_ms:
             self._change(event.candidate, state=event.state, why=event.reason)
             return
@@ -144,6 +150,8 @@ class LiveState:
         before, self.serving = self.serving, event.candidate
         self.swaps += 1
         self.from_database = self.from_database or event.from_database
+        if event.from_database:
+            self.won = event.candidate
         self._rates = [event.gflops]
         if before in self.rows and self.rows[before].state == INCUMBENT:
             self._change(before, state="default" if before == DEFAULT_SETTINGS else PROVEN)
@@ -164,15 +172,16 @@ class LiveState:
             for row in self.rows.values()
         ]
 
-    def facts(self) -> str:
-        """What serves, swaps and answers, in a line."""
+    def facts(self, running: bool) -> str:
+        """What serves, or served at the end, swaps and answers, in a line."""
         if self.answers is None:
             return ""
         wrong = f"{self.answers.wrong} wrong" if self.answers.wrong else "none wrong"
         known = " (known from an earlier session)" * self.from_database
         swaps = f"{self.swaps} swap{'s' * (self.swaps != 1)}"
         return (
-            f"Serves now: {name_of(self.serving)}{known}.  {swaps}.  "
+            f"{'Serves now' if running else 'Served at the end'}: {name_of(self.serving)}{known}.  "
+            f"{swaps}.  "
             f"{self.answers.runs:,} answers compared, {wrong}."
         )
 
@@ -195,10 +204,11 @@ class LiveState:
         results = f"{self.committed} result{'s' * (self.committed != 1)}"
         if why_not_kept:
             return f"{results}, not kept: {why_not_kept}"
-        if self.serving == DEFAULT_SETTINGS:
-            return f"{results} in the kernel database."
+        if not self.won:
+            begins = "No kernel has won, so the next session begins anew."
+            return f"{results} in the kernel database. {begins}"
         engine, threads = self.target.get("target", "the browser"), self.target.get("threads", 1)
         return (
             f"{results} in the kernel database. The next session of this model in {engine} with "
-            f"{threads} thread{'s' * (threads != 1)} begins with {name_of(self.serving)}."
+            f"{threads} thread{'s' * (threads != 1)} begins with {name_of(self.won)}."
         )

@@ -14,6 +14,10 @@ from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.widgets.panel import push_button
 from nnjit_studio.ui.widgets.worker import Worker
 
+BUSY = (
+    "Another job of the Wasm file is running: stop it or wait until it has ended, for two at once "
+    "would disturb each other's figures."
+)
 Work = Callable[[Callable[[Any], None]], Any]
 
 
@@ -36,7 +40,7 @@ class LongJob(QObject):
 
     def __init__(self, host: Host, parent: QObject) -> None:
         super().__init__(parent)
-        self._stop = Stop()
+        self._host, self._stop = host, Stop()
         self._worker = Worker(self)
         self._worker.yielded.connect(self.told)
         self._worker.returned.connect(self._returned)
@@ -49,7 +53,10 @@ class LongJob(QObject):
         return self._worker.job
 
     def start(self, name: str, work: Work) -> bool:
-        """Begin; False while another job runs."""
+        """Begin; False, with a word why, while this or another job of the dock runs."""
+        if any(isinstance(other, LongJob) and other.job for other in self._host.background):
+            self._host.message.say(BUSY)
+            return False
         stop = Stop()
 
         def run(emit: Callable[[Any], None]) -> Any:

@@ -22,6 +22,10 @@ from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.panel import chooser, hbox, named, push_button
 from nnjit_studio.ui.widgets.tables import Column
 
+NO_ADAPTER = (
+    "This browser finds no GPU. Choose another browser, or “software adapter”, which shows the "
+    "way but no gain."
+)
 FIND, PRICE = "find loops", "measure loops"
 EMPTY = "Finds the loops that could run on a GPU, and says of each other one why it stays."
 ADAPTERS = {"any adapter": "", "GPU": "hardware", "software adapter": "software"}
@@ -77,7 +81,7 @@ class OffloadPanel(LongTable):
         self._told: list[Told] = []
         self.said = Said(EMPTY)
         self.job = LongJob(host, self)
-        self.job.told.connect(lambda lines: self.said.tell(f"{str(lines[-1]).capitalize()}…"))
+        self.job.told.connect(self._follow_job)
         self.job.returned.connect(self._returned)
         self.job.stopped.connect(lambda: self.said.tell("Stopped."))
         self.job.failed.connect(self._failed)
@@ -141,6 +145,16 @@ class OffloadPanel(LongTable):
     def words(self, row: Told) -> str:
         return f"{row['function']} {row['name']} {_verdict(row)} {row['text']}"
 
+    def _follow_job(self, told: list[Any]) -> None:
+        prices = [item for item in told if isinstance(item, jobs.Priced)]
+        for price in prices:
+            self._told[price.place] = dict(price.told)
+        if prices:
+            self._show()
+        words = [item for item in told if isinstance(item, str)]
+        if words:
+            self.said.tell(f"{words[-1].capitalize()}…")
+
     def _returned(self, result: tuple[Path, list[Loop] | jobs.Prices]) -> None:
         path, found = result
         if path != self.path:  # another file was opened meanwhile
@@ -188,7 +202,7 @@ class OffloadPanel(LongTable):
         self.said.tell(f"Measured {len(prices.loops)} loops on {on}. {gain} are faster there.")
 
     def _failed(self, problem: JobProblem) -> None:
-        self.said.tell(str(problem), "bad")
+        self.said.tell(NO_ADAPTER if "no adapter" in str(problem) else str(problem), "bad")
 
     def _follow(self) -> None:
         idle = not self.job.job

@@ -25,13 +25,14 @@ NO_FRAMES = (
     "which the view refuses."
 )
 ALL = "all cases"
+BUILDS = {"plain": "bit-identical", "relaxed": "fused"}
 READY = "Runs the original and the new modules in turns in one page, case after case."
 
 
 def _gain(row: Compared) -> str:
     if row.gain is None:
         return ""
-    return f"{row.gain.median:.2f}, {row.gain.low:.2f} to {row.gain.high:.2f}"
+    return f"{row.gain.median:.2f}\u00d7 ({row.gain.low:.2f} to {row.gain.high:.2f})"
 
 
 def _tone(row: Compared) -> str:
@@ -53,11 +54,12 @@ def _ms(value: Any) -> str:
 COLUMNS = (
     Column("case", lambda r: r.case, width=176),
     Column("where", lambda r: r.place, width=104),
-    Column("module", lambda r: r.build, width=64),
+    Column("new module", lambda r: BUILDS.get(r.build, r.build), width=84),
     Column("original ms", lambda r: r.before_ms, _ms, True, "median of one run", 84),
     Column("ms", lambda r: r.after_ms, _ms, True, "median of one run of the new module", 60),
-    Column("times as fast", _gain, width=140, tone=_tone,
-           tip="median of the pairs' ratios, with its 95 % interval"),
+    Column("gain and interval", _gain, width=150, tone=_tone,
+           tip="median of the ratios of runs in turns, with its 95 % interval; on a busy machine "
+           "not the ratio of the two medians"),
     Column("outputs", _outputs, width=160, tip="of the new module, bit by bit with the original's",
            tone=lambda r: "bad" if r.problem else "warn" if r.difference else "good"),
 )  # fmt: skip

@@ -128,6 +128,7 @@ class TurboPanel(TablePanel):
         path, name, unsafe = self.path, self.engines.currentText(), self._no_sandbox
         fused = self.fused.isChecked()
         if path is not None:
+            self.model.set_rows([], keep=False)
             self.job.start(TURBO, lambda note: jobs.faster(path, out, name, unsafe, fused, note))
 
     @property
@@ -147,15 +148,18 @@ class TurboPanel(TablePanel):
         self.model.set_rows(sorted(rows, key=lambda r: -(r["gain"] or 0)), keep=False)
         kept = sum(1 for row in rows if row["kept"])
         files = " and ".join(path.name for path in made.modules.values())
-        self.caption.setText(f"{kept} of {len(rows)} functions are faster: {files} written.")
+        self.caption.setText(
+            f"{kept} of {len(rows)} functions are faster: {files} written, with the loader "
+            f"{made.outputs.loader.name} that a page imports, and a certificate. {made.licence} "
+            "Next: compare the speed of whole runs below."
+        )
         if self.path is not None:
             self.speed.show_made(self.path, made.modules)
             self._follow()
-        self._host.message.say(f"Written: {made.outputs.plain}. {made.licence}", "good")
+        self._host.saver.tell_written(made.outputs.plain)
 
     def _failed(self, problem: JobProblem) -> None:
-        self.caption.setText(EMPTY)
-        self._host.tell(problem)
+        self.caption.setText(str(problem))
 
     def _follow(self) -> None:
         ready = self.path is not None and not self.busy and self.engines.count() > 0

@@ -59,7 +59,8 @@ def refused_model(
         survey = bench.run(jobs.survey, path)
     except ModelError:
         raise refusal from None
-    return Refused(survey, fed(survey, bench.page.importing.shapes, given), refusal.error)
+    why = f"{refusal.error} {refusal.hint}".strip()
+    return Refused(survey, fed(survey, bench.page.importing.shapes, given), why)
 
 
 def document(run: RefusedRun, survey: Survey) -> dict[str, Any]:
@@ -87,6 +88,8 @@ def text(run: RefusedRun, survey: Survey) -> str:
         parts.append(f"Nodes in native ONNX Runtime, one thread:\n{_nodes(run.native.nodes)}")
     elif run.native_problem:
         parts.append(f"Native ONNX Runtime does not run it: {run.native_problem}")
+    if "turbo" not in run.nodes:
+        parts.append("`nnjit turbo` makes ONNX Runtime's module faster; give it here as --runtime.")
     return "\n\n".join(parts)
 
 

@@ -82,6 +82,7 @@ def run_cases(
     note: Note,
     kernels: dict[str, bytes],
     swapped: Mapping[str, tuple[bytes, str]] | None = None,
+    on_row: Callable[[dict[str, Any]], None] = lambda row: None,
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """What the page reports of each case, and of its adapter.
 
@@ -89,6 +90,8 @@ def run_cases(
     ----------
     swapped
         Rewritten module and plan of cases by name, where they are not made here.
+    on_row
+        Gets the report of each case as it comes.
 
     Raises
     ------
@@ -104,6 +107,7 @@ def run_cases(
         note(f"adapter: {page.profile.name}")
         for row in page.rows({"mode": mode, "cases": jobs}):
             rows.append(row)
+            on_row(row)
             note(f"measured {len(rows)} of {len(jobs)}")
         return rows, page.told
 

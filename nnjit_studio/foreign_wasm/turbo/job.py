@@ -200,7 +200,8 @@ def _no_gain(work: _Work, tried: int, settings: Settings) -> UserError:
 
 def _nothing(file: Path, found: Found, registers: int, fma: bool) -> UserError:
     """Why there is nothing to try."""
-    about = f"{file.name} holds {found.vector_loops} loops that carry vectors"
+    several = found.vector_loops > 1
+    about = f"{file.name} holds {found.vector_loops} loop{'s' * several} with vectors"
     if not found.vector_loops:
         return UserError(
             f"{file.name} holds no loop that carries vectors, so there is nothing to gain.",
@@ -212,4 +213,5 @@ def _nothing(file: Path, found: Found, registers: int, fma: bool) -> UserError:
             f"in {registers} registers: nothing to gain."
         )
     more = "" if fma else "Try --fma, which is not bit-identical."
-    return UserError(f"{about}, and all fit in {registers} registers: nothing to gain.", more)
+    fits = "all fit" if several else "they fit"
+    return UserError(f"{about}, and {fits} in {registers} registers: nothing to gain.", more)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from nnjit_studio.records import TuningRecord
-from nnjit_studio.records.outcomes import WON, shown_outcome
+from nnjit_studio.records.outcomes import WON, is_undecided, shown_outcome
 from nnjit_studio.tuner.events import KnownCandidate
 
 Speedup = tuple[float, float, float]
@@ -20,7 +20,8 @@ def settled(records: Sequence[TuningRecord], user_agent: str) -> list[TuningReco
 
     ``wrong`` stays wrong: equal bytes compute equal results. ``failed`` may have been
     the machine: it counts after :data:`FAILURES` in this very engine. ``impossible``
-    was a clock or a probe that erred: it is measured again.
+    was a clock or a probe that erred: it is measured again, as is what a busy machine left
+    undecided.
     """
     here = (r for r in records if r.state == "failed" and r.browser == user_agent)
     failures = Counter(r.settings for r in here)
@@ -28,7 +29,7 @@ def settled(records: Sequence[TuningRecord], user_agent: str) -> list[TuningReco
     def stays(record: TuningRecord) -> bool:
         if record.state == "failed":
             return failures[record.settings] >= FAILURES and record.browser == user_agent
-        return record.state != "impossible"
+        return record.state != "impossible" and not is_undecided(record.state, record.speedup_high)
 
     return [r for r in records if stays(r)]
 

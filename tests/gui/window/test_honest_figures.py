@@ -99,6 +99,14 @@ def test_one_outlier_does_not_flatten_the_latency(tuned):
     assert tuned.latency.item.getViewBox().viewRange()[1][1] < 10
 
 
+def test_a_card_of_a_busy_session_does_not_say_that_nothing_is_left(tuned):
+    told = {"slower": 32, "not told apart": 147}
+    show(tuned, replace(tuned.session.state.summary, reason="converged", outcomes=told,
+                        undecided=140))  # fmt: skip
+    said = "The machine was too busy to decide 140 of 179 candidates: tune again"
+    assert tuned.card.title.text() == said
+
+
 def test_where_nothing_is_left_the_card_says_so(tuned):
     ms = {"before": 1.0, "after": 1.0}
     work = ev.WorkloadSummary("matmul:8x16x16:f32#a", 1, 0, 217, ms, ms, "default", 1.0)

@@ -10,6 +10,7 @@ from verdicts import fake_peer
 import nnjit_studio.analysis as analysis
 import nnjit_studio.compiler as compiler
 import nnjit_studio.engine as engine
+import nnjit_studio.foreign_wasm as foreign_wasm
 import nnjit_studio.workbench as workbench_room
 from nnjit_studio.errors import PageError, UnsupportedOpError, UserError
 from nnjit_studio.ui.state.jobs import JobProblem
@@ -131,7 +132,7 @@ def test_no_gpu_is_told_in_the_words_of_the_window(qtbot, window, workbench, mod
 
 @pytest.mark.parametrize(("said", "_"), WORDS)
 def test_every_hint_that_is_replaced_is_said_somewhere(said, _):
-    named = (analysis, compiler, engine, workbench_room)
+    named = (analysis, compiler, engine, foreign_wasm, workbench_room)
     rooms = (Path(next(iter(room.__path__))) for room in named)
     assert any(said in path.read_text() for room in rooms for path in room.rglob("*.py"))
 
