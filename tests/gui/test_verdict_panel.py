@@ -73,7 +73,10 @@ def test_it_gives_way_to_any_job_and_begins_again(qtbot, comparing, workbench, m
     wait_job(qtbot, window, "open", lambda: window.open_model(model_file))
     qtbot.waitUntil(lambda: "so far" in window.verdict.panel.headline)
     assert not window.session.busy and window.actions_by_id["tune"].isEnabled()
+    said: list[str] = []
+    window.verdict.panel.told.connect(lambda _: said.append(window.verdict.panel.headline))
     wait_job(qtbot, window, "tune", lambda: window.start_tuning(1.0))
+    assert said[0] == "1.99x ONNX Runtime Web", "what is known stays"
     workbench.hold_verdict = False
     qtbot.waitUntil(lambda: window.verdict.resting)
     assert window.verdict.panel.headline == "1.99x ONNX Runtime Web"

@@ -17,6 +17,7 @@ from nnjit_studio.ui.verdict.panel import VerdictPanel
 from nnjit_studio.verdict import peers, store
 from nnjit_studio.verdict.measure import POLICY, Effort, Visits
 from nnjit_studio.verdict.result import Verdict
+from nnjit_studio.verdict.text import explanation
 from nnjit_studio.workbench import Workbench, jobs
 
 VERDICT, INSTALL = "compare", "install_peer"
@@ -169,7 +170,9 @@ class VerdictControl(QObject):
     def _gave_way(self) -> None:
         if self._running is not None:
             self._due, self._running = self._running, None
-            self.panel.show_verdict(None, "It goes on when nothing else runs.")
+            known = self.live.measured
+            said = f"{explanation(known)} " if known else ""
+            self.panel.show_verdict(known, f"{said}It goes on when nothing else runs.")
 
     def _stop(self) -> None:
         self._due = None
