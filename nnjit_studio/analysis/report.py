@@ -247,14 +247,16 @@ def candidates_text(summary: Mapping[str, Any]) -> str:
 
 
 def left_text(summary: Mapping[str, Any]) -> str:
-    """That nothing is left to gain, or that the machine was too busy to tell; empty where
-    something was gained, or time was short."""
+    """That nothing is left to gain, or that noise hides it; empty where something was gained, or
+    time was short."""
     won = (summary.get("outcomes") or {}).get(WON)
     if won or summary["reason"] not in ("converged", "exhausted"):
         return ""
     if undecided := summary.get("undecided"):
         tried = sum(summary["outcomes"].values())
-        return f"the machine was too busy to decide {undecided} of {tried} candidates: tune again"
+        return f"noise hides whether {undecided} of {tried} candidates are faster: tune again"
+    if summary.get("warning"):
+        return "no candidate was proven faster while the machine was busy: tune again"
     ways = sum(workload["candidates"] for workload in summary["workloads"])
     return f"nothing is left to gain: the best of {ways} known ways is in use" if ways else ""
 

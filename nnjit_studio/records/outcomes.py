@@ -25,14 +25,13 @@ def outcome_of(low: float, high: float) -> str:
     return SLOWER if 0 < high < 1 else NOT_TOLD_APART
 
 
-UNDECIDED_FROM = 1.25
-"""Upper end of a speed-up's interval from which a comparison settled nothing: a quiet machine's
-intervals of equal kernels end far below it."""
+LIKELY_GAIN, UNDECIDED_FROM = 1.03, 1.25
+"""A speed-up that is worth a swap, and the upper end of its interval from which noise hides it."""
 
 
-def is_undecided(state: str, high: float) -> bool:
-    """Whether a comparison that ended without a verdict leaves room for a large speed-up."""
-    return state == NOT_TOLD_APART and high > UNDECIDED_FROM
+def is_undecided(state: str, speedup: float, high: float) -> bool:
+    """Whether a candidate seems faster by enough, and noise alone kept that from being shown."""
+    return state == NOT_TOLD_APART and speedup >= LIKELY_GAIN and high > UNDECIDED_FROM
 
 
 def shown_outcome(state: str) -> str:

@@ -231,7 +231,7 @@ class Finished(Event, name="summary"):
     ``late_share`` is the share of the rounds' measuring in which the GPU had finished
     and was not noticed. ``gain`` is the only statement about the model's speed-up: the ratio of
     ``model_ms`` is none. ``outcomes`` counts this session's candidates by their states,
-    ``undecided`` those that a busy machine left undecided: the next session tries them again.
+    ``undecided`` those that seem faster, but not beyond the noise; they are tried again.
     ``of_peak`` is the share of the device's peak at which the tuned kernels run, None where
     that is not known, and ``warning`` says that the machine was busy.
     """

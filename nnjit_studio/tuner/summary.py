@@ -33,7 +33,7 @@ class Statistics:
     outcomes
         How many candidates had each state.
     undecided
-        How many of them were left undecided by a busy machine.
+        How many of them seem faster, but not beyond the noise.
     best_s
         When the last kernel was swapped in.
     """
@@ -50,7 +50,7 @@ class Statistics:
     def note(self, event: Event) -> None:
         if isinstance(event, Measured) and event.state != "default":
             self.outcomes[event.state] = self.outcomes.get(event.state, 0) + 1
-            self.undecided += is_undecided(event.state, event.speedup_high)
+            self.undecided += is_undecided(event.state, event.speedup, event.speedup_high)
         if isinstance(event, Compiled) and not event.error:
             self.compile_ms.append(event.ms)
         elif isinstance(event, Measured) and event.gpu_clock:

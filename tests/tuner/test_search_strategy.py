@@ -216,10 +216,12 @@ def test_wrong_stays_wrong_but_impossible_is_measured_again() -> None:
     assert [r.state for r in settled(past, "engine 1")] == ["wrong", "slower", "won"]
 
 
-def test_what_a_busy_machine_left_undecided_is_measured_again() -> None:
+def test_what_seems_faster_but_not_beyond_the_noise_is_measured_again() -> None:
     tie = record("not told apart")
-    past = [replace(tie, speedup_low=0.98, speedup_high=1.04), replace(tie, speedup_high=1.93)]
-    assert settled(past, "engine 1") == past[:1]
+    equal = replace(tie, speedup=1.01, speedup_low=0.98, speedup_high=1.04)
+    given_up = replace(tie, speedup=0.97, speedup_low=0.6, speedup_high=1.9)
+    seems_faster = replace(tie, speedup=1.2, speedup_low=0.7, speedup_high=1.9)
+    assert settled([equal, given_up, seems_faster], "engine 1") == [equal, given_up]
 
 
 def test_what_failed_is_tried_again_until_it_failed_twice_in_this_engine() -> None:

@@ -316,9 +316,8 @@ class StudioSession(QObject):
         self.state.reduce(events)
         self.state.take_text(item for item in items if isinstance(item, TextEvent))
         told = [item.text for item in items if isinstance(item, Phase)]
-        told += [
-            item.phase for item in items if isinstance(item, (Advice, RefusedRun)) and item.phase
-        ]
+        measured = (item.phase for item in items if isinstance(item, (Advice, RefusedRun)))
+        told += filter(None, measured)
         if told:
             self.state.set_phase(told[-1][:1].upper() + told[-1][1:])
         if self._stopping and self.state.summary is None:

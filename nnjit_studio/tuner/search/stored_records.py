@@ -29,7 +29,8 @@ def settled(records: Sequence[TuningRecord], user_agent: str) -> list[TuningReco
     def stays(record: TuningRecord) -> bool:
         if record.state == "failed":
             return failures[record.settings] >= FAILURES and record.browser == user_agent
-        return record.state != "impossible" and not is_undecided(record.state, record.speedup_high)
+        undecided = is_undecided(record.state, record.speedup, record.speedup_high)
+        return record.state != "impossible" and not undecided
 
     return [r for r in records if stays(r)]
 

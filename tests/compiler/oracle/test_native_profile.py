@@ -26,7 +26,8 @@ def model(tmp_path):
 
 def test_every_node_has_its_time(model):
     run = native_profile(model, {"x": np.ones((64, 64), np.float32)})
-    assert run.runs == 10 and run.ms > 0 and run.outputs == {"y": (64, 64)}
+    assert run.runs == 10 and run.ms > 0
+    assert run.outputs.keys() == {"y"} and run.outputs["y"].shape == (64, 64)
     assert {node.op for node in run.nodes} == {"MatMul", "Relu"}
     assert all(node.ms >= 0 for node in run.nodes)
     assert run.nodes[0].ms >= run.nodes[1].ms

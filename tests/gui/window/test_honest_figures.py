@@ -103,8 +103,10 @@ def test_a_card_of_a_busy_session_does_not_say_that_nothing_is_left(tuned):
     told = {"slower": 32, "not told apart": 147}
     show(tuned, replace(tuned.session.state.summary, reason="converged", outcomes=told,
                         undecided=140))  # fmt: skip
-    said = "The machine was too busy to decide 140 of 179 candidates: tune again"
+    said = "Noise hides whether 140 of 179 candidates are faster: tune again"
     assert tuned.card.title.text() == said
+    show(tuned, replace(tuned.session.state.summary, undecided=0, warning=WARNING))
+    assert tuned.card.title.text().startswith("No candidate was proven faster while")
 
 
 def test_where_nothing_is_left_the_card_says_so(tuned):
