@@ -266,7 +266,7 @@ live: .venv/ready benchmarks/node_modules/ready $(MODEL) sandbox-note
 	.ci/system.sh chromium
 	$(BIN)/python benchmarks/live.py \
 	  benchmarks/node_modules/onnxruntime-web/dist/ort-wasm-simd-threaded.wasm $(MODEL) \
-	  --swaps 10000 $(SANDBOX) --markdown benchmarks/results.md
+	  --swaps 100 $(SANDBOX) --markdown benchmarks/results.md
 
 # Pan steps of the graph view at several scales, two graphs of 3,000 boxes; layout and first picture.
 graph-speed: .venv/ready
