@@ -33,7 +33,7 @@ class Tuning:
     def compiled(
         self, name: str, at: At, extents: Sequence[Size], shapes: Sequence[Size]
     ) -> Compiled:
-        """See :func:`nnjit_studio.compiler.any_size.kernels.any_size_kernel`."""
+        """See :func:`nnjit_studio.compiler.any_size.kernels.compiled.any_size_kernel`."""
         tile = self._best(at) if self.winners else None
         if tile is not None:
             try:

@@ -20,8 +20,8 @@ def settled(records: Sequence[TuningRecord], user_agent: str) -> list[TuningReco
 
     ``wrong`` stays wrong: equal bytes compute equal results. ``failed`` may have been
     the machine: it counts after :data:`FAILURES` in this very engine. ``impossible``
-    was a clock or a probe that erred: it is measured again, as is what a busy machine left
-    undecided.
+    was a clock or a probe that erred: it is measured again. So is what seems faster, but
+    not beyond the noise.
     """
     here = (r for r in records if r.state == "failed" and r.browser == user_agent)
     failures = Counter(r.settings for r in here)
