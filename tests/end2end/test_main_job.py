@@ -14,7 +14,7 @@ import pytest
 from nnjit_command import SANDBOX, events_until, json_lines, nnjit, nnjit_here
 
 from nnjit_studio.database import KernelDatabase
-from nnjit_studio.records.outcomes import COMPARED
+from nnjit_studio.records.outcomes import COMPARED, is_undecided
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "compiler"))
 from onnx_models import mlp
@@ -65,18 +65,27 @@ def test_every_measured_kernel_was_right(first: list[dict[str, Any]]) -> None:
     assert all(e["error_ratio"] <= 1 for e in measured if e["state"] in COMPARED)
 
 
-def test_a_second_session_needs_no_round(
+def test_a_second_session_measures_only_what_noise_hid(
     first: list[dict[str, Any]], model: Path, folder: Path
 ) -> None:
+    """On a quiet machine that is nothing, and the session needs no round."""
     events = json_lines(
         nnjit("tune", model, "--seconds", 60, "--json", "--database", folder / "k.db", *SANDBOX)
     )
-    assert [e for e in events if e["event"] == "round"] == []
+    hidden = {
+        (e["workload"], e["candidate"])
+        for e in first
+        if e["event"] == "measured" and is_undecided(e["state"], e["speedup"], e["speedup_high"])
+    }
+    again = {(e["workload"], e["candidate"]) for e in events if e["event"] == "round"}
+    assert again <= hidden
     spaces = [e for e in events if e["event"] == "space"]
     assert spaces
-    assert all(e["known"] == len(e["candidates"]) for e in spaces)
+    for space in spaces:
+        left = sum(workload == space["workload"] for workload, _ in hidden)
+        assert space["known"] >= len(space["candidates"]) - left
     winners = {e["workload"]: e["candidate"] for e in first if e["event"] == "swapped"}
-    stored = {e["workload"]: e["candidate"] for e in events if e["event"] == "swapped"}
+    stored = {e["workload"]: e["candidate"] for e in events if e.get("from_database")}
     assert stored == winners
 
 
