@@ -97,7 +97,7 @@ def any_size_kernel(
     shapes
         Those of its tensors: a map may be larger than what windows see of it.
     tuned
-        The tile of a product that won at one size, in place of the first guess.
+        The tile of a product or convolution that won at one size, in place of the first guess.
 
     Raises
     ------
@@ -145,11 +145,13 @@ class _Maker:
     dims: tuple[Dim, ...]
     shapes: tuple[Size, ...] = ()
     tuned: Candidate | None = None
-    """The tile of a product, once it is known to be one."""
+    """The tile of a product or convolution, once it is known to be one."""
     settings: tuple[str, ...] = ()
     """Those of a convolution's tile that the selectors choose."""
     map: dict[str, int] | None = None
     """The open extents that a convolution's tile is guessed for; None where there is no tile."""
+    cuts: tuple[int, ...] = ()
+    """Columns and rows of that tile."""
 
     def selectors(self) -> list[tuple[Size, int]]:
         """The sizes whose remainders are code, and what they are divided by."""
@@ -161,7 +163,9 @@ class _Maker:
         maps = [c for c in (tiled(self.at(sizes)) for sizes in drawn) if c]
         if len(maps) == len(drawn):
             self.map = open_extents(maps)
-            chosen = tile_selectors(self.name, maps, tile_of(maps[0], self.map), numbers)
+            tile = tile_of(maps[0], self.map, (), self.tuned)
+            self.cuts = (tile.x0, tile.y0)
+            chosen = tile_selectors(self.name, maps, tile, numbers)
             self.settings = tuple(chosen)
             return list(chosen.values())
         tuned, self.tuned = self.tuned, None
@@ -232,19 +236,15 @@ class _Maker:
         for tier, function in zip(TIERS, sample.functions, strict=True):
             count = len(parts(function)[1])
             mine = places[start : start + count]
-            given = with_parameters(function, pointers, mine, len(scalars))
-            data.append(encoded(given, program, tier))
+            taking = with_parameters(function, pointers, mine, len(scalars))
+            data.append(encoded(taking, program, tier))
             start += count
-        key = hashlib.sha256(b"".join(data)).hexdigest()
-        workload = f"{self.name}~{key[:12]}"
-        parallel = max(1, sample.constants[-1][1])
+        workload = f"{self.name}~{hashlib.sha256(b''.join(data)).hexdigest()[:12]}"
+        given = (sample.panels, max(1, int(sample.constants[-1][1])))
         kernels = [
-            Kernel(
-                workload, None, tier, code, hashlib.sha256(code).hexdigest(), sample.panels,
-                int(parallel),
-            )
+            Kernel(workload, None, tier, code, hashlib.sha256(code).hexdigest(), *given)
             for tier, code in zip(TIERS, data, strict=True)
-        ]  # fmt: skip
+        ]
         return Variant(workload, scalars, extent), kernels
 
     def _samples(
@@ -276,7 +276,7 @@ class _Maker:
         found = match(program) if self.map is not None else None
         if self.map is None or not found or not isinstance(found.subject, Conv2d):
             return self.tuned
-        return tile_of(found.subject, self.map, small)
+        return tile_of(found.subject, self.map, small, self.tuned)
 
     def _drawn(self, wanted: Sequence[tuple[Size, int, int]]) -> Iterator[Sizes]:
         """Sizes that leave the wanted remainders, and others by :data:`TURN` as varied as may
@@ -338,7 +338,7 @@ class _Maker:
         atoms: dict[Vector, Size] = {}
         tiled = [cut for cut, _, _ in wanted]
         bases = tuple(dict.fromkeys((*map(size, self.dims), *self.extents, *tiled)))
-        divisors = sorted({*_DIVISORS, *(by for _, by, _ in wanted)})
+        divisors = sorted({*_DIVISORS, *self.cuts, *(by for _, by, _ in wanted)})
         cut = [(b, by) for by in divisors for b in bases]
         made = [b // by for b, by in cut] + [(b + (by - 1)) // by for b, by in cut]
         # The last window of a convolution begins before the end: bounds count one row less.

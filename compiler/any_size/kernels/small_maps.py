@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from nnjit_studio.compiler.any_size.fit import Numbers
 from nnjit_studio.compiler.any_size.refusal import refused
+from nnjit_studio.compiler.ir.affine import LANES
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.pipeline.wasm import lowered
 from nnjit_studio.compiler.recognize.convolution import Conv2d
@@ -47,7 +48,10 @@ def open_extents(convolutions: Sequence[Conv2d]) -> dict[str, int]:
 
 
 def tile_of(
-    convolution: Conv2d, extents: Mapping[str, int], small: Collection[str] = ()
+    convolution: Conv2d,
+    extents: Mapping[str, int],
+    small: Collection[str] = (),
+    tuned: Candidate | None = None,
 ) -> Candidate:
     """The tile of a convolution with open extents.
 
@@ -55,9 +59,21 @@ def tile_of(
     ----------
     small
         Settings of which the map is too small: a tile of single pixels is one of single rows too.
+    tuned
+        What won at one size, in place of the first guess. Blocks follow the size all the same.
+
+    Raises
+    ------
+    ModelError
+        When its tile ends with a part of a vector, as the width it was tuned at did.
     """
     guess = guess_conv2d(convolution)
     tile = guess_conv2d(replace(convolution, **extents))  # type: ignore[arg-type]
+    if tuned is not None:
+        if "out_width" in extents and tuned.x0 % LANES:
+            raise refused(f"a tile of {tuned.x0} columns fits the width alone that it was tuned at")
+        guess = replace(guess, order=tuned.order)
+        tile = replace(tile, x0=tuned.x0, y0=tuned.y0, y1=tuned.y1, r0=tuned.r0)
     # Blocks of a single row are cut by its width, which is another at each size.
     block = tile.x1 if is_one_row(convolution) else guess.x1
     tile = replace(guess, x0=tile.x0, y0=tile.y0, y1=tile.y1, r0=tile.r0, x1=block)

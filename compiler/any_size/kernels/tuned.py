@@ -62,6 +62,9 @@ class Tuning:
 
     def _sizes(self) -> Iterator[Mapping[str, int]]:
         yield self.example
-        for n, d in itertools.product((1 << p for p in range(_LARGEST_POWER)), self.dims):
-            if d.takes(n) and n != self.example[d.name]:
-                yield {**self.example, d.name: n}
+        for n in (1 << p for p in range(_LARGEST_POWER)):
+            fitting = [d.name for d in self.dims if d.takes(n)]
+            for names in dict.fromkeys((*((name,) for name in fitting), tuple(fitting))):
+                sizes = {**self.example, **dict.fromkeys(names, n)}
+                if sizes != self.example:
+                    yield sizes

@@ -12,11 +12,14 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 from nnjit_studio.compiler.any_size.imports import import_any
 from nnjit_studio.compiler.any_size.kernels.small_maps import open_extents, tile_of
 from nnjit_studio.compiler.any_size.numbers import OpenRunner
+from nnjit_studio.compiler.importer.model import import_model
 from nnjit_studio.compiler.recognize.convolution import Conv2d
 from nnjit_studio.compiler.spelling import program_for
 from nnjit_studio.compiler.templates import prepared, subject_of
+from nnjit_studio.model import GivenShapes
 from nnjit_studio.model.open_plan import OpenPlan
 from nnjit_studio.records import TIERS
+from nnjit_studio.records.candidate import Candidate
 
 SIZES = [(1, 1), (1, 9), (2, 3), (3, 8), (5, 1), (4, 7), (7, 33), (18, 21), (33, 5), (40, 64)]
 
@@ -35,6 +38,26 @@ def test_a_convolution_takes_any_batch_height_and_width(
     conv = node("Conv", ["x", "w"], ["y"], strides=[stride, stride], pads=pads, group=groups)
     plan = checked(tmp_path, [conv], {"w": taps}, np.ones((2, 4, 20, 30), np.float32), SIZES)
     assert {d.name: d.low for d in plan.dims} == {"n": 1, "h": 1, "w": 1}
+
+
+@pytest.mark.parametrize(
+    ("groups", "tile"),
+    [
+        (1, Candidate(12, 2, 3, 5, 2, 36, "nm", False)),
+        (4, Candidate(4, 2, 3, 1, 2, 9, "mn", False)),
+    ],
+)
+def test_a_tile_that_won_at_one_size_is_right_at_any(
+    tmp_path: Path, groups: int, tile: Candidate
+) -> None:
+    rng = np.random.default_rng(0)
+    taps = rng.standard_normal((8 if groups == 1 else 4, 4 // groups, 3, 3)).astype(np.float32)
+    conv = node("Conv", ["x", "w"], ["y"], pads=[1] * 4, group=groups)
+    plan = checked(tmp_path, [conv], {"w": taps}, np.ones((2, 4, 20, 30), np.float32), SIZES, tile)
+    (kernel,) = plan.kernels.values()
+    wide = [fits for fits, _ in kernel.selectors if {d.name for d in fits.dims} == {"w"}]
+    turned = [next(w for w in range(1, 99) if fits.at({"w": w})) for fits in wide]
+    assert turned == [tile.x0]
 
 
 @pytest.mark.parametrize(("groups", "kernel"), [(1, 3), (8, 5)])
@@ -68,8 +91,12 @@ def checked(
     weights: dict[str, np.ndarray],
     example: np.ndarray,
     maps: list[tuple[int, int]],
+    tuned: Candidate | None = None,
 ) -> OpenPlan:
-    """The plan of a model of one image, without notes, and right on these maps in both tiers."""
+    """The plan of a model of one image, without notes, and right on these maps in both tiers.
+
+    ``tuned`` is what won for its one kernel at the sizes of the example.
+    """
     channels = example.shape[1]
     graph = helper.make_graph(
         nodes,
@@ -81,8 +108,14 @@ def checked(
     onnx_file = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     path = folder / "m.onnx"
     path.write_bytes(onnx_file.SerializeToString())
-    made = import_any(path, folder / "w.bin", {"x": example})
-    assert made is not None and made.notes == ()
+    winners, notes = {}, ()
+    if tuned is not None:
+        given = GivenShapes(shapes={"x": example.shape})
+        (workload,) = import_model(path, folder / "one.bin", given=given).workloads
+        winners = {workload.key: tuned}
+        notes = ("1 of 1 kernels have settings that were tuned at one size.",)
+    made = import_any(path, folder / "w.bin", {"x": example}, winners=winners)
+    assert made is not None and made.notes == notes
     session, rng = onnxruntime.InferenceSession(path), np.random.default_rng(1)
     for tier in TIERS:
         runner = OpenRunner(made.plan, made.kernels, folder / "w.bin", tier)
