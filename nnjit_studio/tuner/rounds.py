@@ -210,7 +210,7 @@ class Rounds:
         return measured.state
 
     def _renewed(self, state: WorkloadState, measured: Measured) -> Iterator[Measured]:
-        """Another figure of the default kernel, on a quiet machine, where that at hand is far off."""
+        """Another figure of the default kernel, where the one at hand is far off."""
         samples = measured.incumbent_ms
         if measured.state not in COMPARED or not is_far_off(state, samples):
             return
