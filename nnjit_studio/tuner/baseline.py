@@ -10,6 +10,7 @@ from nnjit_studio.errors import BugError
 from nnjit_studio.model import Workload
 from nnjit_studio.records import CompileResult, KernelKey, MeasurePolicy, TuningRecord
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS
+from nnjit_studio.records.estimate import Estimate
 from nnjit_studio.space.lite_space import build_lite_space
 from nnjit_studio.tuner.context import SessionState
 from nnjit_studio.tuner.evaluator import Evaluator
@@ -25,6 +26,9 @@ from nnjit_studio.tuner.search.stored_records import (
 )
 from nnjit_studio.tuner.search.task_scheduler import WorkloadState
 from nnjit_studio.tuner.swap_policy import gflops_of, import_scipy
+
+FAR_OFF = 0.1
+"""A share: a default's figure this far outside of the interval of a new one is replaced."""
 
 
 def check_defaults(
@@ -94,9 +98,31 @@ def state_of(compiled: CompileResult, workload: Workload, key: KernelKey) -> Wor
 
 
 def stored_default(state: WorkloadState, records: Sequence[TuningRecord]) -> TuningRecord | None:
-    """An earlier check of the very same default kernel."""
-    same = (r for r in records if r.state == "default" and r.sha256 == state.default.sha256)
+    """The newest figure of the very same default kernel."""
+    ours = state.default.sha256
+    same = (r for r in reversed(records) if r.state == "default" and r.sha256 == ours)
     return next(same, None)
+
+
+def is_far_off(state: WorkloadState, incumbent_ms: Sequence[float]) -> bool:
+    """Whether the default kernel's figure does not fit samples that a duel took of the incumbent.
+
+    It may have been measured while the machine was busy, maybe in an earlier session.
+    """
+    if not incumbent_ms or state.speedup is None:
+        return False
+    now, held = Estimate.of(incumbent_ms), state.default_ms / state.speedup[0]
+    return not now.low * (1 - FAR_OFF) <= held <= now.high * (1 + FAR_OFF)
+
+
+def renew_default(state: WorkloadState, incumbent_ms: Sequence[float]) -> None:
+    """Take the figure of the default kernel from such samples."""
+    assert state.speedup is not None
+    now = Estimate.of(incumbent_ms)
+    state.best_ms, state.default_ms = now.ms, now.ms * state.speedup[0]
+    state.best_gflops = gflops_of(state.workload.flops, now.ms)
+    met = state.log_rates.get(state.incumbent.settings)
+    state.scale = state.best_gflops / math.exp(met) if met is not None else 1.0
 
 
 def check_policy(policy: MeasurePolicy, workload: Workload) -> MeasurePolicy:

@@ -112,6 +112,15 @@ class Evaluator:
             )
         return self._recorded(compiled, state, result, replace(verdict, state="default")).ms
 
+    def record_default(self, state: WorkloadState, samples_ms: tuple[float, ...]) -> Measured:
+        """Record samples of a default kernel, checked before, that a duel took of it."""
+        kernel = state.default
+        compiled = CompileResult(kernel.workload, None, (kernel,))
+        result = RunResult(
+            kernel.workload, kernel.settings, kernel.tier, samples_ms, (), 1, 0.0, True
+        )
+        return self._recorded(compiled, state, result, Verdict("default", ""))
+
     def challenge(
         self, compiled: CompileResult, state: WorkloadState, policy: MeasurePolicy
     ) -> Generator[Trying, None, Measured]:

@@ -127,7 +127,7 @@ class Trials:
 
 def settled_in_place(verdict: Verdict, place: InPlace) -> Verdict:
     """The verdict on the winner of a duel: where it does not hold, that of the trial."""
-    reason = f"{verdict.reason}; {place}"
+    reason = f"{place}; in its duel: {verdict.reason}"
     if place.outcome == FASTER:
         return replace(verdict, reason=reason)
     ends = place.speedup, place.low, place.high

@@ -9,6 +9,7 @@ from dataclasses import replace
 from nnjit_studio.records import CompileResult, MeasurePolicy
 from nnjit_studio.records.candidate import settings_of
 from nnjit_studio.records.outcomes import COMPARED, FASTER, WON
+from nnjit_studio.tuner.baseline import is_far_off, renew_default
 from nnjit_studio.tuner.context import SessionState
 from nnjit_studio.tuner.evaluator import Evaluator
 from nnjit_studio.tuner.events import Drift, Event, MachineSeen, Measured, RoundDone
@@ -24,7 +25,7 @@ from nnjit_studio.tuner.search.task_scheduler import (
 from nnjit_studio.tuner.sentinel import Sentinel
 from nnjit_studio.tuner.time_left import RoundClock, seconds_left
 from nnjit_studio.tuner.timing import ModelTiming
-from nnjit_studio.tuner.whole.machine import Machine, busy_text
+from nnjit_studio.tuner.whole.machine import Machine, busy_text, is_rough
 
 DUEL_SHARE = 0.05
 """Of the budget: the most that one challenger may take, who may be as fast as the incumbent."""
@@ -189,8 +190,10 @@ class Rounds:
         """Measure a compiled candidate and draw the consequences; the state of its verdict."""
         measured = yield from self._evaluator.challenge(compiled, state, self._policy(state))
         met = state.log_rates.get(state.incumbent.settings)
+        if not state.rounds:  # before its first dot, so that none needs another place
+            yield from self._renewed(state, measured)
         self._search.note(state, compiled, measured)
-        self._rate = comparable_gflops(state, measured, met)
+        self._rate = state.scale * comparable_gflops(state, measured, met)
         state.best_gflops = max(state.best_gflops, self._rate)
         if measured.state in LOST and not again:
             self._sentinel.note((state, compiled))
@@ -205,6 +208,18 @@ class Rounds:
         self._round_clock.note(self._clock.t_s())
         yield self._round_done(state, measured)
         return measured.state
+
+    def _renewed(self, state: WorkloadState, measured: Measured) -> Iterator[Measured]:
+        """Another figure of the default kernel, where the one at hand is far off."""
+        samples = measured.incumbent_ms
+        if measured.state not in COMPARED or not is_far_off(state, samples):
+            return
+        self._machine.pulse()
+        if is_rough(self._machine.level):
+            return
+        renew_default(state, samples)
+        if state.incumbent is state.default:
+            yield self._evaluator.record_default(state, measured.incumbent_ms)
 
     def _policy(self, state: WorkloadState) -> MeasurePolicy:
         """How long a duel of this workload may take."""

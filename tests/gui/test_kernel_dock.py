@@ -378,3 +378,14 @@ def test_the_words_of_a_text_have_the_colours_of_the_theme(qtbot, line, word, ki
         assert all((f.start, f.length) == (start, length) for f in found)
         colours = [f.format.foreground().color().name() for f in found]
         assert colours == ([getattr(theme, f"code_{kind}")] if kind else [])
+
+
+def test_texts_of_another_model_are_cleared_and_lines_are_numbered(qtbot, opened):
+    panel = look(qtbot, opened)
+    lines = panel.sides.views[CODE].lines
+    assert lines.toPlainText() and panel.numbers.model.rows
+    assert lines.viewportMargins().left() == lines.numbers.room > 0
+    assert panel.passes.view.lines.numbers is None  # only some of its lines may be shown
+    panel._forget()
+    assert not any(view.lines.toPlainText() for view in panel.sides.views.values())
+    assert not panel.passes.view.lines.toPlainText() and not panel.numbers.model.rows

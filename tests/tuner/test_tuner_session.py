@@ -217,6 +217,25 @@ def test_second_run_repeats_nothing(whole: tuple[Stage, list[Event]]) -> None:
     assert last(events).reason == "exhausted"
 
 
+@pytest.mark.parametrize(("rate", "renewed"), [(90.0, True), (50.0, False)])
+def test_a_default_that_was_timed_on_a_busy_machine_is_timed_anew_on_a_quiet_one(
+    whole: tuple[Stage, list[Event]], rate: float, renewed: bool
+) -> None:
+    rows = [r for r in whole[0].records.rows if r.state == "default"]
+    slow = [replace(r, median_ms=3 * r.median_ms, gflops=r.gflops / 3) for r in rows]
+    again = Stage(records=FakeRecords(slow))
+    again.runner.pulse_of = lambda n: Pulse(90.0, throughput=rate)
+    events = list(again.session().run())
+    workload = next(w for w in last(events).workloads if w.workload == BIG.key)
+    old = next(r for r in slow if r.workload == BIG.key)
+    stored = [r for r in again.records.rows if (r.workload, r.state) == (BIG.key, "default")]
+    told = [m for m in of(Measured, events) if (m.workload, m.state) == (BIG.key, "default")]
+    assert (len(stored), len(told)) == ((2, 1) if renewed else (1, 0))
+    assert workload.ms["before"] == pytest.approx(90.0 if renewed else old.median_ms, rel=0.01)
+    done = [d for d in of(RoundDone, events) if d.workload == BIG.key]
+    assert done[-1].best_gflops == pytest.approx(workload.gflops["after"], rel=0.01)
+
+
 @pytest.mark.parametrize("change", [{"sha256": "0" * 64}, {"settings": "x0=many"}])
 def test_a_winner_that_the_compiler_does_not_make_is_not_registered(
     whole: tuple[Stage, list[Event]], change: dict[str, str]

@@ -142,6 +142,11 @@ class KernelPanel(Panel):
         self._before = ""
         self.caption.setText(EMPTY)
         self._say("", "muted")
+        self.sides.clear()
+        self.passes.clear()
+        self.numbers.model.set_rows([])
+        self.samples.show_samples(())
+        self.roofline.show_limits(None, ())
         self._enable()
 
     def _take_events(self) -> None:

@@ -33,9 +33,11 @@ class SideBySide(Panel):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.views = {
-            PROGRAM: CodeView("Tensor IR", theme, "the text that every candidate starts from"),
-            LOOPS: CodeView("Scheduled loops", theme, "after the pass schedule"),
-            CODE: CodeView("Code", theme, "the last text before the bytes"),
+            PROGRAM: CodeView(
+                "Tensor IR", theme, "the text that every candidate starts from", True
+            ),
+            LOOPS: CodeView("Scheduled loops", theme, "after the pass schedule", True),
+            CODE: CodeView("Code", theme, "the last text before the bytes", True),
         }
         self._maps: dict[tuple[str, str], Partners] = {}
         for name, view in self.views.items():
@@ -70,6 +72,14 @@ class SideBySide(Panel):
         self.granularity.setText(
             "Marked lines correspond. " + "; ".join(words) + "." if words else kernel.error
         )
+
+    def clear(self) -> None:
+        """Show nothing: the texts were of another model."""
+        self._maps = {}
+        for view in self.views.values():
+            view.lines.show_text("")
+            view.note.setText("")
+        self.granularity.setText("")
 
     def choose(self, name: str, line: int) -> None:
         """Mark a line of one text, and what belongs to it in the others."""
@@ -167,6 +177,14 @@ class PassView(QSplitter):
             self._show(kernel.passes[names.index(before)])
         else:
             self.table.view.selectRow(next(i for i, p in enumerate(kernel.passes) if p.text))
+
+    def clear(self) -> None:
+        """Show nothing: the passes were of another model."""
+        self._step = None
+        self.table.model.set_rows([])
+        self.view.title.setText("After the pass")
+        self.view.note.setText("")
+        self.view.lines.show_text("")
 
     def next_change(self) -> None:
         """Put the cursor on the next changed place, from the top again behind the last."""

@@ -47,7 +47,7 @@ def _or_dash(value: Any) -> str:
     return text.NONE if value is None else str(value)
 
 
-WAY = "way to import"
+WAY, WORKLOAD = "way to import", "workload"
 COLUMNS = (
     state_column(118, "incumbent: the kernel that runs in the engine now"),
     Column(WAY, lambda r: r.settings if isinstance(r, PlanRow) else "", width=190, middle=True),
@@ -101,9 +101,11 @@ class SpacePanel(TablePanel):
 
     def __init__(self, session: StudioSession, theme: Theme) -> None:
         self.outcomes = OutcomeProxy()
-        super().__init__("Lite space", COLUMNS, theme, self.outcomes)
-        self._session = session
         self._shown = self._selected = ""
+        named = Column(WORKLOAD, lambda _: self._shown)
+        super().__init__("Lite space", (*COLUMNS, named), theme, self.outcomes)
+        self.view.setColumnHidden(len(COLUMNS), True)  # for copies: the chooser names it here
+        self._session = session
         self._of_plan = False
         self._labels: list[tuple[str, str]] = []
         self.view.sortByColumn(SPEEDUP_COLUMN, Qt.SortOrder.DescendingOrder)
@@ -144,9 +146,9 @@ class SpacePanel(TablePanel):
         self._choose(spaces, key)
         self.summary.setText(describe(shown))
         rows = shown.rows() if shown else []
-        self.model.set_rows(rows, keep=key == self._shown)
+        same, self._shown = key == self._shown, key
+        self.model.set_rows(rows, keep=same)
         self._hide_foreign(rows)
-        self._shown = key
         self.own.refresh(changes)
 
     def _hide_foreign(self, rows: list[CandidateRow]) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QColor, QGuiApplication, QTextCursor, QTextFormat
+from PySide6.QtGui import QColor, QGuiApplication, QResizeEvent, QTextCursor, QTextFormat
 from PySide6.QtWidgets import QLabel, QPlainTextEdit, QTextEdit
 
 from nnjit_studio.ui.widgets.fonts import code_font
 from nnjit_studio.ui.widgets.highlighter import Highlighter
 from nnjit_studio.ui.widgets.labels import ElidedLabel, quiet
+from nnjit_studio.ui.widgets.line_numbers import LineNumbers
 from nnjit_studio.ui.widgets.panel import Panel, hbox, named, push_button, vbox
 from nnjit_studio.ui.widgets.theme import Theme, mixed
 
@@ -24,7 +25,7 @@ class CodeLines(QPlainTextEdit):
     line_chosen = Signal(int)
     """The user moved the cursor to this line, counted from 0."""
 
-    def __init__(self, title: str, theme: Theme) -> None:
+    def __init__(self, title: str, theme: Theme, numbered: bool = False) -> None:
         super().__init__()
         named(self, title)
         self.theme = theme
@@ -42,9 +43,23 @@ class CodeLines(QPlainTextEdit):
         self._line = -1
         self._quiet = False
         self.cursorPositionChanged.connect(self._moved)
+        self.numbers = LineNumbers(self, theme) if numbered else None
+        if numbered:
+            self.blockCountChanged.connect(lambda _: self._leave_room())
+            self._leave_room()
 
     def minimumSizeHint(self) -> QSize:
         return QSize(120, 60)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._leave_room()
+
+    def _leave_room(self) -> None:
+        """Of the numbers, where there are any."""
+        if self.numbers is not None:
+            self.setViewportMargins(self.numbers.room, 0, 0, 0)
+            self.numbers.place()
 
     @property
     def line(self) -> int:
@@ -91,6 +106,9 @@ class CodeLines(QPlainTextEdit):
     def set_theme(self, theme: Theme) -> None:
         self.theme = theme
         self._highlighter.set_theme(theme)
+        if self.numbers is not None:
+            self.numbers.theme = theme
+            self.numbers.update()
         self._paint()
 
     def _moved(self) -> None:
@@ -119,12 +137,12 @@ def _ground(theme: Theme, token: str) -> QColor:
 class CodeView(Panel):
     """A text under its title, with a button that copies it."""
 
-    def __init__(self, title: str, theme: Theme, tip: str = "") -> None:
+    def __init__(self, title: str, theme: Theme, tip: str = "", numbered: bool = False) -> None:
         super().__init__()
         self.title = QLabel(title)
         self.note = quiet(ElidedLabel())
         self.note.tip = tip
-        self.lines = CodeLines(title, theme)
+        self.lines = CodeLines(title, theme, numbered)
         self.copy_button = push_button("Copy", f"{title}: copy", "Copy the whole text", self.copy)
         self.bar = hbox(
             self.title, (self.note, 1), self.copy_button, margins=(8, 3, 6, 3), spacing=8

@@ -12,6 +12,7 @@ log = logging.getLogger(__name__)
 
 CLOSE_WAIT_S = 5.0
 """Time that a closing window waits for its threads."""
+SAYS = "Closing…"
 
 
 class Closing(QObject):
@@ -31,6 +32,8 @@ class Closing(QObject):
     def begin(self) -> None:
         """Cancel everything; a session that pauses is left as it is."""
         self.begun = True
+        if self._running():
+            self._host.message.say(SAYS)
         if self._host.session.worker.job:
             self._host.session.cancel_all()
         for work in self._host.background:
@@ -39,12 +42,16 @@ class Closing(QObject):
 
     def _look(self) -> None:
         self._waited_s += self._timer.interval() / 1000
-        session = self._host.session
-        jobs = [session.worker.job, session.reader.job, session.device_reader.job]
-        running = next(filter(None, (*jobs, *(work.job for work in self._host.background))), "")
+        running = self._running()
         if running and self._waited_s < CLOSE_WAIT_S:
             return
         if running:
             log.error("The window closes although %s did not end.", running)
         self._timer.stop()
         self.ended.emit()
+
+    def _running(self) -> str:
+        """The name of a job that has not ended; empty without any."""
+        session = self._host.session
+        jobs = [session.worker.job, session.reader.job, session.device_reader.job]
+        return next(filter(None, (*jobs, *(work.job for work in self._host.background))), "")

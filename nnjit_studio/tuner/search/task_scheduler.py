@@ -52,6 +52,9 @@ class WorkloadState:
     speedup: tuple[float, float, float] | None = (1.0, 1.0, 1.0)
     """Of the incumbent over the default, and the ends of its interval: the products of those of
     the duels between; None where the database does not tell."""
+    scale: float = 1.0
+    """Of shown rates over those of ``log_rates``: another figure of the default than the stored one
+    must not change what the search expects of stored candidates."""
     share: float = 0.0
     """Of the model's time with the default kernels, 0..1."""
     candidates: int = 0
