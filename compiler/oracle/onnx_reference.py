@@ -16,6 +16,7 @@ import onnx
 from numpy.typing import NDArray
 
 from nnjit_studio.compiler.onnx_file import check
+from nnjit_studio.compiler.oracle.native import with_exact_sums
 from nnjit_studio.errors import UserError
 
 MESSAGE_BYTES = 2**31 - 2**20
@@ -141,7 +142,7 @@ def run_part(
 def _session(model: onnx.ModelProto) -> Any:
     import onnxruntime
 
-    options = onnxruntime.SessionOptions()
+    options, model = onnxruntime.SessionOptions(), with_exact_sums(model)
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     options.enable_cpu_mem_arena = False  # it would keep what the largest run took

@@ -13,6 +13,8 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph, NotImplemented
 
+from nnjit_studio.compiler.oracle.native import with_exact_sums
+
 NUMPY: dict[str, Any] = {
     "f32": np.float32, "f16": np.float16, "i64": np.int64, "i32": np.int32,
     "i8": np.int8, "u8": np.uint8, "bool": np.bool_,
@@ -94,7 +96,7 @@ def reference(case: Case) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
         session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            with_exact_sums(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
         values = session.run(names, case.feeds)
     except (NotImplemented, InvalidGraph, Fail):

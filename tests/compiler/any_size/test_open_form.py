@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
+from exact_native import exact_session
 from onnx import TensorProto, helper, numpy_helper
 
 from nnjit_studio.compiler.any_size.imports import import_any
@@ -98,7 +98,7 @@ def checked(
     """The plan, after runs at these shapes of x in both tiers."""
     made = import_any(path, folder / "w.bin", {"x": rand(*example)})
     assert made is not None and made.notes == ()
-    session = onnxruntime.InferenceSession(path)
+    session = exact_session(path)
     for tier in TIERS:
         runner = OpenRunner(made.plan, made.kernels, folder / "w.bin", tier)
         for shape in shapes:

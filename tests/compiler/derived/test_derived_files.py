@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
+from exact_native import exact_session
 from onnx import helper, numpy_helper
 from onnx_models import mlp, save
 
@@ -25,7 +25,7 @@ def model(tmp_path: Path) -> Path:
 
 
 def run(path: Path, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    session = exact_session(path)
     names = [port.name for port in session.get_outputs()]
     return dict(zip(names, session.run(names, feeds), strict=True))
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
+from exact_native import exact_session
 from onnx import TensorProto, helper, numpy_helper
 from run_plan import run_by_kernels
 
@@ -36,7 +36,7 @@ def both(
     graph = helper.make_graph([node], "g", [x], [y], tensors)
     path, file = folder / "m.onnx", folder / "w.bin"
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), str(path))
-    (expected,) = onnxruntime.InferenceSession(path).run(None, {"x": feed})
+    (expected,) = exact_session(path).run(None, {"x": feed})
     got = run_by_kernels(import_model(path, file), file, {"x": feed}, "simd128")["y"]
     return got, expected
 
@@ -109,7 +109,7 @@ def test_a_dynamically_quantised_convolution_is_one_tunable_kernel(tmp_path: Pat
     (convolution,) = [w for w in built.workloads if w.kind == "matmul_int8"]
     assert convolution.tunable
     assert convolution.epilogue[-3:] == ("mul", "bias", "relu")
-    (expected,) = onnxruntime.InferenceSession(path).run(None, {"x": feed})
+    (expected,) = exact_session(path).run(None, {"x": feed})
     got = run_by_kernels(built, file, {"x": feed}, "relaxed-simd")["y"]
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
+from exact_native import exact_session
 from kernel_harness import run_kernel
 from onnx import TensorProto, helper, numpy_helper
 from run_plan import run_by_kernels
@@ -189,7 +189,7 @@ def test_layers_between_stay_channels_last(tmp_path: Path) -> None:
     assert {MATMUL_INT8, DEPTHWISE_INT8} <= set(kinds)
     turned = [n.workload for n in built.graph.nodes if "transpose" in n.workload]
     assert len(turned) <= 2  # in front of the first convolution, behind the last layer
-    (expected,) = onnxruntime.InferenceSession(path).run(None, feeds)
+    (expected,) = exact_session(path).run(None, feeds)
     for tier in TIERS:
         got = run_by_kernels(built, tmp_path / "w.bin", feeds, tier)["y"]
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-4 * np.abs(expected).max())
@@ -216,7 +216,7 @@ def test_pairs_around_a_convolution_are_exact(tmp_path: Path) -> None:
     path = model_of(tmp_path, nodes, {"x": x}, 4, TensorProto.UINT8, weights)
     built = import_model(path, tmp_path / "w.bin")
     assert any(w.kind == MATMUL_INT8 for w in built.workloads)
-    (expected,) = onnxruntime.InferenceSession(path).run(None, {"x": x})
+    (expected,) = exact_session(path).run(None, {"x": x})
     for tier in TIERS:
         got = run_by_kernels(built, tmp_path / "w.bin", {"x": x}, tier)["y"]
         np.testing.assert_array_equal(got, expected)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
+from exact_native import exact_session
 from onnx import TensorProto, helper, numpy_helper
 from run_plan import run_by_kernels
 
@@ -40,9 +40,7 @@ def saved(
 
 def both(folder: Path, path: Path, x: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
     """What ONNX Runtime computes, and what our kernels of each tier do."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    native = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    native = exact_session(path)
     built = import_model(path, folder / "w.bin")
     ours = [run_by_kernels(built, folder / "w.bin", {"x": x}, tier)["y"] for tier in TIERS]
     return native.run(None, {"x": x})[0], ours

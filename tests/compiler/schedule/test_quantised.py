@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 import wasmtime
 from byte_products import byte_product
+from exact_native import exact_session
 from kernel_harness import engine, run_kernel
 from onnx import TensorProto, helper, numpy_helper
 from run_plan import run_by_kernels
@@ -273,7 +273,7 @@ def test_dynamic_quantisation(tmp_path: Path, m: int, n: int, scales_first: bool
     built = import_model(path, weights)
     (workload,) = [w for w in built.workloads if w.tunable]
     assert workload.kind == "matmul_int8" and workload.epilogue[-1] == "relu"
-    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)[0]
+    expected = exact_session(model).run(None, feeds)[0]
     result = run_by_kernels(built, weights, feeds, "simd128")["y"]
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-4)
 
@@ -368,7 +368,7 @@ def test_four_bit_weights(tmp_path: Path, shape, n: int, block: int, zeros: bool
     (workload,) = built.workloads
     assert workload.kind == "matmul_4bit" and workload.epilogue == ("bias",)
     assert workload.dims == (int(np.prod(shape[:-1])), shape[-1], n)
-    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)[0]
+    expected = exact_session(model).run(None, feeds)[0]
     np.testing.assert_allclose(expected, exact, atol=1e-3)  # the model says what the test means
     by_default = run_by_kernels(built, file, feeds, "simd128")["y"]
     np.testing.assert_allclose(by_default, exact, atol=1e-4)
