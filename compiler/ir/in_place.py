@@ -6,13 +6,15 @@ import math
 
 from nnjit_studio.compiler.ir.affine import linear_form, loads
 from nnjit_studio.compiler.ir.tensor_ir import Buffer, Program, Stage, stage_expressions
+from nnjit_studio.model import DTYPE_BYTES
 
 
 def in_place(program: Program) -> dict[str, str]:
     """Workspaces that may alias an output, with that output, by name.
 
     The output is written by the one stage that reads the workspace last, each
-    element where the same element was read; nobody reads the output.
+    element where the same element was read; nobody reads the output. Their dtypes may differ,
+    such as a sum of integers and its float32 result, but not the size of an element.
     """
     stages = program.stages
     read = [{load.buffer for e in stage_expressions(s) for load in loads(e)} for s in stages]
@@ -40,8 +42,8 @@ def in_place(program: Program) -> dict[str, str]:
     return found
 
 
-def _size(buffer: Buffer) -> tuple[str, int]:
-    return buffer.dtype, math.prod(buffer.shape)
+def _size(buffer: Buffer) -> tuple[int, int]:
+    return DTYPE_BYTES[buffer.dtype], math.prod(buffer.shape)
 
 
 def _same_element(stage: Stage, source: str, target: str) -> bool:

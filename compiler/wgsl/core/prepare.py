@@ -73,8 +73,13 @@ def prepare(program: Program) -> Prepared:
         groups = groups_of(program, frozenset(b.name for b in program.buffers))
         local = {name for group in groups for name, _ in group.local}
         shared = {name: output for name, output in shared.items() if name not in local}
-    found = _renamed(program, shared)
-    splitter = _Splitter(program)
+    # A binding has one dtype: a sum of integers keeps room of its own where its result is float32.
+    dtypes = {b.name: b.dtype for b in program.buffers}
+    apart = {name for name, output in shared.items() if dtypes[name] != dtypes[output]}
+    own = {name: f"{name}.own" for name in apart}
+    found = _renamed(program, shared | own)
+    made = (replace(program.buffer(name), name=to, role=SCRATCH) for name, to in own.items())
+    splitter = _Splitter(program, list(made))
     stages = tuple(s for stage in found.stages for s in splitter.split(stage))
     found = Program(program.name, (*program.buffers, *splitter.made), stages)
     plain = frozenset(b.name for b in splitter.made)

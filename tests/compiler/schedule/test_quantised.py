@@ -16,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from run_plan import run_by_kernels
 
 from nnjit_studio.compiler.importer import BuiltModel, import_model
+from nnjit_studio.compiler.ir.in_place import in_place
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.pipeline.wasm import compile_program
 from nnjit_studio.compiler.recognize.quantised import Quantised, in_words
@@ -129,6 +130,24 @@ def test_random_products_of_bytes_are_exact() -> None:
         kind = (np.uint8, np.int8)[int(rng.integers(2))]
         tier = ("simd128", "relaxed-simd")[int(rng.integers(2))]
         _exact(m, k, n, kind, candidate, tier, seed)
+
+
+@pytest.mark.parametrize("tier", ["simd128", "relaxed-simd"])
+@pytest.mark.parametrize(("m", "k", "n"), [(7, 36, 19), (1, 64, 48), (13, 20, 8)])
+def test_sums_lie_where_the_float_result_will(m: int, k: int, n: int, tier: str) -> None:
+    program = byte_product(m, k, n, "i8", dequantised=True)
+    assert in_place(program) == {"t": "y"}
+    rng = np.random.default_rng(m)
+    a, b = _bytes(rng, np.int8, m, k), _bytes(rng, np.int8, k, n)
+    inputs = {"a": a, "b": in_words(b), "bias": rng.random(n, np.float32)}
+    expected = (a.astype(np.int32) @ b).astype(np.float32) * np.float32(0.5) + inputs["bias"]
+    tile = Candidate(8, 4, 2, 8, 4, k, "nm", True)
+    for scheduled, candidate in ((schedule_default(program), None), (None, None), (None, tile)):
+        made = compile_program(program, candidate, tier, scheduled=scheduled)
+        extent, panels, shared = made.parallel_extent, made.panels, in_place(program)
+        for parts in (1, min(3, extent)):
+            got = run_kernel(program, made.data, extent, inputs, panels, parts, shared)
+            np.testing.assert_allclose(got["y"], expected, rtol=1e-6)
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="x64 alone saturates")

@@ -10,7 +10,7 @@ from byte_products import byte_product
 from wgsl_harness import run_program
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
-from nnjit_studio.compiler.pipeline.wgsl import from_template
+from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl, from_template
 from nnjit_studio.compiler.recognize.quantised import in_words
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument
 from nnjit_studio.compiler.wgsl.templates.matmul_int8 import PACKED
@@ -74,6 +74,24 @@ def test_what_has_no_whole_words_is_left_to_the_default_schedule() -> None:
     assert from_template(u8, None, "wgsl") is None
     with pytest.raises(CompileError, match="Wasm kernels"):
         from_template(program, Candidate(8, 2, 4, 8, 2, 8), "wgsl")
+
+
+def test_the_default_schedule_keeps_sums_apart_from_their_float_result() -> None:
+    """A plan gives both one place, which a dispatch may not bind as integers and as floats."""
+    product = byte_product(5, 12, 9, "i8", dequantised=True)
+    unsigned = (replace(b, dtype="u8") if b.name == "b" else b for b in product.buffers)
+    program = replace(product, buffers=tuple(unsigned))
+    assert from_template(program, None, GPU_TIERS[0]) is None
+    data = compile_wgsl(program, None, GPU_TIERS[0]).data
+    document = KernelDocument.from_bytes(data)
+    assert document.scratch == (4 * 5 * 9,)
+    sums = next(i for i, b in enumerate(program.buffers) if b.name == "t")
+    assert all(f"a{sums}" not in d.bindings for d in document.dispatches)
+    rng = np.random.default_rng(2)
+    a, b = (rng.integers(0, 128, shape).astype(np.int8) for shape in ((5, 12), (12, 9)))
+    inputs = {"a": a, "b": in_words(b).view(np.uint8), "bias": rng.random(9, np.float32)}
+    expected = (a.astype(np.int32) @ b).astype(np.float32) * np.float32(0.5) + inputs["bias"]
+    np.testing.assert_array_equal(run_program(program, data, inputs)["y"], expected)
 
 
 def test_documents_are_stable() -> None:
