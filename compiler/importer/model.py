@@ -21,7 +21,7 @@ from nnjit_studio.compiler.spelling import seeded_input
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
 from nnjit_studio.compiler.tvm_adapter.quantised import TABLE_PRODUCT
 from nnjit_studio.compiler.tvm_adapter.quantised_conv import INTEGER_CONV
-from nnjit_studio.compiler.tvm_adapter.recurrent import LSTM_OP
+from nnjit_studio.compiler.tvm_adapter.recurrent import RECURRENT_OP
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 from nnjit_studio.model import GivenShapes
 from nnjit_studio.model.plan_choice import NO_WAYS
@@ -120,7 +120,7 @@ def with_known_operators(model: Any, half_weights: bool, imports: Import) -> Any
     """The model in operators that the importer has, what follows from its shapes computed."""
     imports.halves = "rounded" if half_weights else "exact" if has_halves(model) else ""
     model = MODEL_PASSES.run(model, imports)
-    own = {INTEGER_CONV, TABLE_PRODUCT, *[LSTM_OP] * imports.any_size}
+    own = {INTEGER_CONV, TABLE_PRODUCT, *[RECURRENT_OP] * imports.any_size}
     check.check_operators(model, tvm_adapter.supported_operators() | own)
     return model
 

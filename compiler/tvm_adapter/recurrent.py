@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import relax
@@ -26,94 +27,206 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 )
 from nnjit_studio.compiler.schedule.recurrent import LANES_VAR, STAGE
 
-LSTM_OP = "LstmLoop"
+RECURRENT_OP = "RecurrentLoop"
 """The ONNX operator that :mod:`nnjit_studio.compiler.importer.onnx.recurrent` writes: gates
-[T, B, 4H] of the inputs, weights [H, 4H], first state and cell [B, H]. The result [T + 2, B, H] is
-the states by time between the first state and the last cell, in the order of the steps."""
-BACKWARD, ROUNDED = "_backward", "_rounded"
-"""Parts of the names of the programs that stand for it: the steps from the last one on, and the
-state of a step in 8 bits where it is multiplied."""
+[T, B, GH] of the inputs, weights [H, GH], the first state [B, H], and the first cell [B, H] of an
+LSTM or, of a GRU that resets behind its product, that product's bias [H]. The result is the first
+state and the states by time, in the order of the steps, and of an LSTM the last cell at the end
+where a forward one has its last step: [T + 1, B, H], or [T + 2, B, H]. The attribute ``form`` is
+what :func:`form_of` gives."""
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+BACKWARD, ROUNDED, LINEAR = "backward", "rounded", "linear"
+"""Words of a form: the steps from the last one on; the state in 8 bits where it is multiplied; the
+reset of a GRU behind its product."""
 _TOGETHER = 4
 """Rows of the weights that one pass over the gates adds."""
+_SEPARATOR = "_"
+
+Statements = tuple[Loop | Store, ...]
 
 
-class LstmLoop(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
+def form_of(kind: str, functions: Sequence[str], *words: str) -> str:
+    """The name of the programs of a layer: what it computes, but for its sizes."""
+    return _SEPARATOR.join((kind, *functions, *words)).lower()
+
+
+class RecurrentLoop(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
     """The layer as one call."""
 
     @classmethod
     def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        form = attr["form"].decode()
+        kind = form.partition(_SEPARATOR)[0].upper()
         steps, batch, gates = (int(d) for d in inputs[0].ty.shape)
-        order = BACKWARD if attr.get("backward", 0) else "_forward"
-        name = f"lstm{order}{ROUNDED if attr.get('rounded', 0) else ''}"
-        shape = relax.ShapeExpr([steps + 2, batch, gates // 4])
+        shape = relax.ShapeExpr([steps + 1 + (kind == "LSTM"), batch, gates // GATES[kind]])
         result = type(inputs[0].ty)(shape, inputs[0].ty.dtype)
-        return relax.call_pure_packed(name, *inputs, ty_args=result)
+        return relax.call_pure_packed(form, *inputs, ty_args=result)
 
 
-def lstm_program(name: str, inputs: Sequence[Any], output: Any) -> Program:
+def recurrent_program(form: str, inputs: Sequence[Any], output: Any) -> Program:
     """The program of a carried call, from the values that it takes and gives."""
-    total, batch, hidden = output.shape
-    last, gates, steps = total - 1, 4 * hidden, total - 2
-    backward, rounded = BACKWARD in name, name.endswith(ROUNDED)
-    b, t, j, k = Var("b"), Var("t"), Var(LANES_VAR), Var("k")
-
-    def row(at: Expr, along: Expr) -> Expr:
-        place: Expr = (at * batch + b) * hidden + along
-        return place
-
-    first = int32(last if backward else 0)
-    cell = row(int32(0 if backward else last), j)
-    time = int32(steps - 1) - t if backward else t
-    before = time + 2 if backward else time
-    place = b * gates + j
-
-    def gate(position: int) -> Load:
-        return Load("ws0", b * gates + (j + position * hidden))
-
-    def sums(rows: int, start: Expr) -> Store:
-        value: Expr = Load("ws0", place)
-        for r in range(rows):
-            at = b * hidden + (start + r)
-            state = Load("ws1", at) if rounded else Load("out0", row(before, start + r))
-            value = value + state * Load("in1", (start + r) * gates + j)
-        return Store("ws0", place, value)
-
-    new = Call("sigmoid", (gate(0),)) * Call("tanh", (gate(3),))
-    kept = Call("sigmoid", (gate(2),)) * Load("out0", cell)
-    state = Call("sigmoid", (gate(1),)) * Call("tanh", (Load("out0", cell),))
-    whole, rest = divmod(hidden, _TOGETHER)
-    products: list[Loop] = []
-    if whole:
-        inner = Loop(LANES_VAR, gates, (sums(_TOGETHER, k * _TOGETHER),))
-        products.append(Loop("k", whole, (inner,)))
-    if rest:
-        products.append(Loop(LANES_VAR, gates, (sums(rest, int32(whole * _TOGETHER)),)))
-    step = (
-        Loop(LANES_VAR, gates, (Store("ws0", place, Load("in0", (time * batch + b) * gates + j)),)),
-        *(_rounding(b, hidden, lambda at: Load("out0", row(before, at))) if rounded else ()),
-        *products,
-        Loop(LANES_VAR, hidden, (Store("out0", cell, kept + new),)),
-        Loop(LANES_VAR, hidden, (Store("out0", row(time + 1, j), state),)),
-    )
-    own = b * hidden + j
-    start = (
-        Loop(LANES_VAR, hidden, (Store("out0", row(first, j), Load("in2", own)),)),
-        Loop(LANES_VAR, hidden, (Store("out0", cell, Load("in3", own)),)),
-    )
+    kind, *words = form.split(_SEPARATOR)
+    names = [w for w in words if w not in (BACKWARD, ROUNDED, LINEAR)]
+    backward, rounded = BACKWARD in words, ROUNDED in words
+    steps, batch, gates = inputs[0].shape
+    layer = _Layer(steps, batch, output.shape[2], gates, backward, rounded, tuple(names))
+    step = {"lstm": layer.lstm, "gru": layer.gru, "rnn": layer.rnn}[kind]
+    loop = Loop("t", steps, step(LINEAR in words))
     buffers = [
         Buffer(f"in{i}", v.dtype, v.shape, "input", v.constant is not None)
         for i, v in enumerate(inputs)
     ]
     buffers.append(Buffer("out0", output.dtype, output.shape, "output"))
-    buffers.append(Buffer("ws0", output.dtype, (batch, gates), "workspace"))
+    stage = Stage(STAGE, (Axis("b", batch),), steps=(*layer.start(kind == "lstm"), loop))
+    workspaces = [(batch, gates)]
+    if rounded or (kind == "gru" and LINEAR not in words):
+        workspaces.append((batch, layer.hidden))
     if rounded:
-        buffers.append(Buffer("ws1", output.dtype, (batch, hidden), "workspace"))
-        buffers.append(Buffer("ws2", output.dtype, (batch, 4), "workspace"))
-    stage = Stage(STAGE, (Axis("b", batch),), steps=(*start, Loop("t", steps, step)))
-    return Program(name, tuple(buffers), (stage,))
+        workspaces.append((batch, 4))
+    buffers += [
+        Buffer(f"ws{i}", output.dtype, shape, "workspace") for i, shape in enumerate(workspaces)
+    ]
+    return Program(form, tuple(buffers), (stage,))
 
 
-def _rounding(b: Var, hidden: int, state: Callable[[Expr], Expr]) -> tuple[Loop | Store, ...]:
+@dataclass(frozen=True)
+class _Layer:
+    """The statements of one element of the batch; `ws0` has the gates of a step."""
+
+    steps: int
+    batch: int
+    hidden: int
+    gates: int
+    backward: bool
+    rounded: bool
+    functions: tuple[str, ...]
+
+    b, t, j, k = Var("b"), Var("t"), Var(LANES_VAR), Var("k")
+
+    def row(self, at: Expr, along: Expr) -> Expr:
+        """Index into the output."""
+        place: Expr = (at * self.batch + self.b) * self.hidden + along
+        return place
+
+    @property
+    def first(self) -> int:
+        """The row of the first step's state: an LSTM that goes backward has its cell before."""
+        return 0 if self.backward and self.gates != GATES["LSTM"] * self.hidden else 1
+
+    @property
+    def time(self) -> Expr:
+        return int32(self.steps - 1) - self.t if self.backward else self.t
+
+    def before(self, along: Expr) -> Load:
+        """The state that a step begins with."""
+        return Load(
+            "out0", self.row(self.time + (self.first + (1 if self.backward else -1)), along)
+        )
+
+    def set_state(self, value: Expr) -> Loop:
+        place = self.row(self.time + self.first, self.j)
+        return Loop(LANES_VAR, self.hidden, (Store("out0", place, value),))
+
+    @property
+    def cell(self) -> Load:
+        last = 0 if self.backward else self.steps + 1
+        return Load("out0", self.row(int32(last), self.j))
+
+    def start(self, cell: bool) -> Statements:
+        """The first state, and cell, to their places."""
+        own = self.b * self.hidden + self.j
+        row = int32(self.first + (self.steps if self.backward else -1))
+        puts = [Store("out0", self.row(row, self.j), Load("in2", own))]
+        if cell:
+            puts.append(Store("out0", self.cell.index, Load("in3", own)))
+        return tuple(Loop(LANES_VAR, self.hidden, (put,)) for put in puts)
+
+    def given(self, along: Expr) -> Load:
+        """What a step's input adds to a gate."""
+        return Load("in0", (self.time * self.batch + self.b) * self.gates + along)
+
+    def gate(self, position: int) -> Load:
+        return Load("ws0", self.b * self.gates + (self.j + position * self.hidden))
+
+    def apply(self, position: int, value: Expr) -> Expr:
+        """The layer's function of this number."""
+        name = self.functions[position]
+        if name == "relu":
+            return Binary("max", value, Const(0.0, "f32"))
+        return Call(name, (value,))
+
+    def taken(self, columns: int) -> Loop:
+        """The first columns of a step's gates, from its input."""
+        store = Store("ws0", self.b * self.gates + self.j, self.given(self.j))
+        return Loop(LANES_VAR, columns, (store,))
+
+    def product(
+        self, state: Callable[[Expr], Expr], first: int, columns: int
+    ) -> Iterator[Loop | Store]:
+        """Gates from ``first`` on plus a state times their columns of the weights."""
+        place = self.b * self.gates + (self.j + first)
+
+        def sums(rows: int, start: Expr) -> Loop:
+            value: Expr = Load("ws0", place)
+            for r in range(rows):
+                weight = Load("in1", (start + r) * self.gates + (self.j + first))
+                value = value + state(start + r) * weight
+            return Loop(LANES_VAR, columns, (Store("ws0", place, value),))
+
+        whole, rest = divmod(self.hidden, _TOGETHER)
+        if whole:
+            yield Loop("k", whole, (sums(_TOGETHER, self.k * _TOGETHER),))
+        if rest:
+            yield sums(rest, int32(whole * _TOGETHER))
+
+    def second(self, along: Expr) -> Load:
+        """Of a state that is another one where it is multiplied."""
+        return Load("ws1", self.b * self.hidden + along)
+
+    def lstm(self, linear: bool) -> Statements:
+        """Gates in the order input, output, forget, cell."""
+        gate, apply = self.gate, self.apply
+        new = apply(0, gate(0)) * apply(1, gate(3))
+        kept = apply(0, gate(2)) * self.cell
+        state = apply(0, gate(1)) * apply(2, self.cell)
+        multiplied = self.second if self.rounded else self.before
+        return (
+            self.taken(self.gates),
+            *(_rounding(self.b, self.hidden, self.before) if self.rounded else ()),
+            *self.product(multiplied, 0, self.gates),
+            Loop(LANES_VAR, self.hidden, (Store("out0", self.cell.index, kept + new),)),
+            self.set_state(state),
+        )
+
+    def gru(self, linear: bool) -> Statements:
+        """Gates in the order update, reset, new."""
+        n, apply, new = self.hidden, self.apply, self.gate(2)
+        both = Load("ws0", self.b * self.gates + self.j)
+        gates = Loop(LANES_VAR, 2 * n, (Store("ws0", both.index, apply(0, both)),))
+        reset: Statements
+        value: Expr = new
+        if linear:
+            bias = Loop(LANES_VAR, n, (Store("ws0", new.index, Load("in3", self.j)),))
+            start = (self.taken(2 * n), bias, *self.product(self.before, 0, self.gates))
+            value = self.given(self.j + 2 * n) + self.gate(1) * new
+            reset = ()
+        else:
+            start = (self.taken(self.gates), *self.product(self.before, 0, 2 * n))
+            part = Store("ws1", self.second(self.j).index, self.gate(1) * self.before(self.j))
+            reset = (Loop(LANES_VAR, n, (part,)), *self.product(self.second, 2 * n, n))
+        kept = self.gate(0) * self.before(self.j)
+        state = (Const(1.0, "f32") - self.gate(0)) * apply(1, value) + kept
+        return (*start, gates, *reset, self.set_state(state))
+
+    def rnn(self, linear: bool) -> Statements:
+        return (
+            self.taken(self.gates),
+            *self.product(self.before, 0, self.gates),
+            self.set_state(self.apply(0, self.gate(0))),
+        )
+
+
+def _rounding(b: Var, hidden: int, state: Callable[[Expr], Expr]) -> Statements:
     """The state through unsigned bytes into `ws1`, as DynamicQuantizeLinear and its inverse do it;
     `ws2` has the smallest and the largest value, the scale and the zero point."""
     j, k = Var(LANES_VAR), Var("k")

@@ -25,7 +25,11 @@ from nnjit_studio.compiler.tvm_adapter.origins import NumberingImporter, Origin,
 from nnjit_studio.compiler.tvm_adapter.primfunc import program_of
 from nnjit_studio.compiler.tvm_adapter.quantised import CONVERTERS
 from nnjit_studio.compiler.tvm_adapter.quantised_conv import INTEGER_CONV, IntegerConv
-from nnjit_studio.compiler.tvm_adapter.recurrent import LSTM_OP, LstmLoop, lstm_program
+from nnjit_studio.compiler.tvm_adapter.recurrent import (
+    RECURRENT_OP,
+    RecurrentLoop,
+    recurrent_program,
+)
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 
 log = logging.getLogger(__name__)
@@ -63,7 +67,7 @@ class ImportedCalls:
 _OWN_OPERATORS = {
     cache.APPEND_OP: cache.CacheAppend,
     INTEGER_CONV: IntegerConv,
-    LSTM_OP: LstmLoop,
+    RECURRENT_OP: RecurrentLoop,
 }
 """Converters of the operators that the importer's own passes write."""
 
@@ -214,7 +218,7 @@ def _own_call(expr: Any, value_of: Callable[[Any], Value], names: Iterator[str])
     outputs = tuple(Value(next(names), *_tensor_type(t)) for t in types)
     if expr.op.name == cache.CARRIER:
         name, given = str(expr.args[0].global_symbol), tuple(value_of(a) for a in expr.args[1:])
-        make = cache.append_program if name in cache.APPENDS else lstm_program
+        make = cache.append_program if name in cache.APPENDS else recurrent_program
         return ProgramCall(make(name, given, outputs[0]), given, outputs)
     source, attrs = value_of(expr.args[0]), expr.attrs
     if expr.op.name == "relax.cumsum":

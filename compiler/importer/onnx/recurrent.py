@@ -1,7 +1,12 @@
-"""LSTM, GRU and RNN unrolled over their time steps, as the ONNX operator pages define them."""
+"""LSTM, GRU and RNN, as the ONNX operator pages define them.
+
+They are unrolled over their time steps or, where sizes stay open, become one product of all inputs
+and a loop over the steps behind it.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,146 +14,173 @@ from numpy.typing import NDArray
 
 from nnjit_studio.compiler.importer.onnx.quantised_lstm import ROUNDED, rounded
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
+from nnjit_studio.compiler.tvm_adapter.recurrent import (
+    BACKWARD,
+    GATES,
+    LINEAR,
+    RECURRENT_OP,
+    form_of,
+)
 
 MAX_TIME_STEPS = 128
-"""Each step becomes kernels of its own in the plan."""
-
+"""Each step becomes kernels of its own in the plan of one size."""
 _DEFAULTS = {
     "LSTM": (b"Sigmoid", b"Tanh", b"Tanh"),
     "GRU": (b"Sigmoid", b"Tanh"),
     "RNN": (b"Tanh",),
 }
-_GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 _ACTIVATIONS = (b"Sigmoid", b"Tanh", b"Relu")
 
 
+@dataclass(frozen=True)
+class _Node:
+    """A layer: names of its input, first state and cell; by direction weights, bias, functions."""
+
+    kind: str
+    x: str
+    start: str
+    cell: str
+    steps: int
+    batch: int
+    hidden: int
+    w: NDArray[Any]
+    u: NDArray[Any]
+    bias: NDArray[Any]
+    functions: tuple[tuple[str, ...], ...]
+    backward: tuple[bool, ...]
+    in_bytes: int
+
+
 def recurrent(r: Rewriter) -> bool:
-    """Unroll the node; refuses sequence lengths, clipping and odd activations by name."""
+    """Rewrite the node; refuses sequence lengths, clipping and odd activations by name."""
     kind = r.node.op_type
     names = [*r.node.input, *[""] * (8 - len(r.node.input))]
     x, _, _, _, lengths, start, cell, peephole = names
-    if lengths or peephole or r.attribute("clip", None) or r.attribute("layout", 0):
-        raise r.refuse("no sequence lengths, peepholes, clip or layout 1")
+    coupled = r.attribute("input_forget", 0)
+    if lengths or peephole or r.attribute("clip", None) or r.attribute("layout", 0) or coupled:
+        raise r.refuse("no sequence lengths, peepholes, clip, coupled gates or layout 1")
     steps, batch, _ = r.shape(x)
-    if r.loops and _looped(r, names):
-        return True
-    if steps > MAX_TIME_STEPS:
+    if steps > MAX_TIME_STEPS and not r.loops:
         raise r.refuse(f"at most {MAX_TIME_STEPS} time steps")
     hidden = int(r.attribute("hidden_size", 0))
     direction = r.attribute("direction", b"forward")
-    count = 2 if direction == b"bidirectional" else 1
-    functions = list(r.attribute("activations", None) or _DEFAULTS[kind] * count)
+    backward = (False, True) if direction == b"bidirectional" else (direction == b"reverse",)
+    functions = list(r.attribute("activations", None) or _DEFAULTS[kind] * len(backward))
     if any(f not in _ACTIVATIONS for f in functions):
         raise r.refuse("the activations Sigmoid, Tanh or Relu")
     w, u = r.constant(1, "weight W"), r.constant(2, "weight R")
-    rows = _GATES[kind] * hidden
-    bias = r.constant(3, "bias") if names[3] else np.zeros((count, 2 * rows), np.float32)
-    inputs = [r.along("Squeeze", part, [0]) for part in r.split(x, [1] * steps, 0)]
+    empty = np.zeros((len(backward), 2 * GATES[kind] * hidden), np.float32)
+    per = len(_DEFAULTS[kind])
+    node = _Node(
+        kind, x, start, cell, steps, batch, hidden, w, u,
+        r.constant(3, "bias") if names[3] else empty,
+        tuple(
+            tuple(f.decode() for f in functions[d * per : (d + 1) * per])
+            for d in range(len(backward))
+        ),
+        backward, r.attribute(ROUNDED, 0),
+    )  # fmt: skip
+    whole, *finals = [*r.node.output, "", ""][:3]
+    last = (_looped if r.loops else _unrolled)(r, node, whole)
+    for name, ends in zip(finals, zip(*last, strict=True), strict=False):
+        if name:
+            parts = [r.along("Unsqueeze", end, [0]) for end in ends]
+            r.op("Concat", *parts, axis=0, out=name)
+    return True
+
+
+def _looped(r: Rewriter, node: _Node, whole: str) -> list[tuple[str, ...]]:
+    """One product of all inputs and a loop over the steps; the last state, and cell, a direction.
+
+    The states by time are written where ``whole`` names them.
+    """
+    rows = GATES[node.kind] * node.hidden
+    linear = node.kind == "GRU" and r.attribute("linear_before_reset", 0)
+    outputs: list[str] = []
+    last: list[tuple[str, ...]] = []
+    for d, backward in enumerate(node.backward):
+        words = {BACKWARD: backward, ROUNDED: node.in_bytes, LINEAR: linear}
+        form = form_of(node.kind, node.functions[d], *(word for word, on in words.items() if on))
+        added = node.bias[d, :rows].copy()
+        inside = 2 * node.hidden if linear else rows
+        added[:inside] += node.bias[d, rows : rows + inside]
+        product = r.op("MatMul", node.x, r.weight(node.w[d].T.copy()))
+        given = [r.op("Add", product, r.weight(added)), r.weight(node.u[d].T.copy())]
+        given.append(_initial(r, node, node.start, d))
+        if node.kind == "LSTM":
+            given.append(_initial(r, node, node.cell, d))
+        elif linear:
+            given.append(r.weight(node.bias[d, rows + inside :]))
+        made = r.op(RECURRENT_OP, *given, form=form)
+        states, final = _parts(r, made, node.kind == "LSTM", backward, node.steps)
+        outputs.append(states)
+        last.append(final)
+    if whole:
+        parts = [r.along("Unsqueeze", part, [1]) for part in outputs]
+        r.op("Concat", *parts, axis=1, out=whole)
+    return last
+
+
+def _parts(
+    r: Rewriter, rows: str, has_cell: bool, backward: bool, steps: int
+) -> tuple[str, tuple[str, ...]]:
+    """The states by time, and the last state, and cell, of a loop's result."""
+    base = 0 if backward and not has_cell else 1
+    ends = [1, steps, 1] if has_cell else [1, steps] if base else [steps, 1]
+    parts = r.split(rows, ends, 0)
+    position = r.weight(base if backward else base + steps - 1, np.int64)
+    state = r.op("Gather", rows, position, axis=0)
+    if not has_cell:
+        return parts[base], (state,)
+    return parts[base], (state, r.along("Squeeze", parts[0 if backward else 2], [0]))
+
+
+def _unrolled(r: Rewriter, node: _Node, whole: str) -> list[tuple[str, ...]]:
+    """The same with kernels for each step."""
+    inputs = [r.along("Squeeze", part, [0]) for part in r.split(node.x, [1] * node.steps, 0)]
     outputs: list[list[str]] = []
-    last: list[tuple[str, str]] = []
-    for d in range(count):
-        order = range(steps)
-        backward = direction == b"reverse" or d == 1
-        state = [_initial(r, name, d, batch, hidden) for name in (start, cell)]
-        per = len(functions) // count
-        cell_of = _Cell(r, kind, w[d], u[d], bias[d], functions[d * per : (d + 1) * per], hidden)
-        made = [""] * steps
-        in_bytes = r.attribute(ROUNDED, 0)
+    last: list[tuple[str, ...]] = []
+    for d, backward in enumerate(node.backward):
+        order = range(node.steps)
+        state = [_initial(r, node, name, d) for name in (node.start, node.cell)]
+        cell_of = _Cell(r, node, d)
+        made = [""] * node.steps
         for t in reversed(order) if backward else order:
-            before = rounded(r, state[0]) if in_bytes else state[0]
+            before = rounded(r, state[0]) if node.in_bytes else state[0]
             state = cell_of.step(inputs[t], [before, state[1]])
             made[t] = state[0]
         outputs.append(made)
         last.append((state[0], state[1]))
-    _write(r, outputs, last)
-    return True
-
-
-def _looped(r: Rewriter, names: list[str]) -> bool:
-    """An LSTM as one product of all inputs and a loop over the steps; whether it is one."""
-    functions = r.attribute("activations", None)
-    direction = r.attribute("direction", b"forward")
-    count = 2 if direction == b"bidirectional" else 1
-    if r.node.op_type != "LSTM" or (functions and functions != [*_DEFAULTS["LSTM"]] * count):
-        return False
-    x, _, _, _, _, start, cell, _ = names
-    steps, batch, _ = r.shape(x)
-    hidden = int(r.attribute("hidden_size", 0))
-    w, u = r.constant(1, "weight W"), r.constant(2, "weight R")
-    bias = r.constant(3, "bias") if names[3] else np.zeros((count, 8 * hidden), np.float32)
-    outputs: list[str] = []
-    last: list[tuple[str, str]] = []
-    for d in range(count):
-        backward = direction == b"reverse" or d == 1
-        product = r.op("MatMul", x, r.weight(w[d].T.copy()))
-        gates = r.op("Add", product, r.weight(bias[d, : 4 * hidden] + bias[d, 4 * hidden :]))
-        first = [_initial(r, name, d, batch, hidden) for name in (start, cell)]
-        facts = {"backward": int(backward), ROUNDED: r.attribute(ROUNDED, 0)}
-        rows = r.op("LstmLoop", gates, r.weight(u[d].T.copy()), *first, **facts)
-        # The first state, the states by time, the last cell; backward the other way round.
-        ends = r.split(rows, [1, steps, 1], 0)
-        outputs.append(ends[1])
-        position = r.weight(1 if backward else steps, np.int64)
-        last.append(
-            (
-                r.op("Gather", rows, position, axis=0),
-                r.along("Squeeze", ends[0 if backward else 2], [0]),
-            )
-        )
-    whole, *finals = [*r.node.output, "", ""][:3]
     if whole:
-        parts = [r.along("Unsqueeze", part, [1]) for part in outputs]
-        r.op("Concat", *parts, axis=1, out=whole)
-    _write_last(r, finals, last)
-    return True
-
-
-def _initial(r: Rewriter, name: str, direction: int, batch: int, hidden: int) -> str:
-    if not name:
-        return r.weight(np.zeros((batch, hidden), np.float32))
-    index = r.weight(direction, np.int64)
-    return r.op("Gather", name, index, axis=0)
-
-
-def _write(r: Rewriter, outputs: list[list[str]], last: list[tuple[str, str]]) -> None:
-    names = [*r.node.output, "", ""][:3]
-    if names[0]:
-        whole = []
-        for t in range(len(outputs[0])):
+        rows = []
+        for t in range(node.steps):
             both = [r.along("Unsqueeze", made[t], [0]) for made in outputs]
             row = r.op("Concat", *both, axis=0) if len(both) > 1 else both[0]
-            whole.append(r.along("Unsqueeze", row, [0]))
-        r.op("Concat", *whole, axis=0, out=names[0])
-    _write_last(r, names[1:], last)
+            rows.append(r.along("Unsqueeze", row, [0]))
+        r.op("Concat", *rows, axis=0, out=whole)
+    return last
 
 
-def _write_last(r: Rewriter, names: list[str], last: list[tuple[str, str]]) -> None:
-    for position, name in enumerate(names):
-        if name:
-            parts = [r.along("Unsqueeze", state[position], [0]) for state in last]
-            r.op("Concat", *parts, axis=0, out=name)
+def _initial(r: Rewriter, node: _Node, name: str, direction: int) -> str:
+    if not name:
+        return r.weight(np.zeros((node.batch, node.hidden), np.float32))
+    index = r.weight(direction, np.int64)
+    return r.op("Gather", name, index, axis=0)
 
 
 class _Cell:
     """One direction of one node: its weights as constants, and the formula of a step."""
 
-    def __init__(
-        self,
-        r: Rewriter,
-        kind: str,
-        w: NDArray[Any],
-        u: NDArray[Any],
-        bias: NDArray[Any],
-        functions: list[bytes],
-        hidden: int,
-    ) -> None:
-        self.r, self.kind, self.hidden = r, kind, hidden
-        self.functions = [f.decode() for f in functions]
+    def __init__(self, r: Rewriter, node: _Node, direction: int) -> None:
+        self.r, self.kind, self.hidden = r, node.kind, node.hidden
+        hidden, kind = node.hidden, node.kind
+        w, u, bias = (held[direction] for held in (node.w, node.u, node.bias))
+        self.functions = node.functions[direction]
         rows = len(bias) // 2
         self.w, self.u = r.weight(w.T.copy()), r.weight(u.T.copy())
         self.w_bias, self.u_bias = bias[:rows], bias[rows:]
         self.bias = r.weight(self.w_bias + self.u_bias)
-        self.parts = [hidden] * _GATES[kind]
+        self.parts = [hidden] * GATES[kind]
         if kind == "GRU":
             self.linear = int(r.attribute("linear_before_reset", 0))
             self.x_bias, self.h_bias = r.weight(self.w_bias), r.weight(self.u_bias)

@@ -134,26 +134,46 @@ def test_a_dimension_that_was_baked_in_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
-def test_an_lstm_of_any_length_is_one_step_in_a_loop(tmp_path: Path, direction: str) -> None:
-    ways = 2 if direction == "bidirectional" else 1
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_a_recurrent_layer_of_any_length_is_one_program(
+    tmp_path: Path, kind: str, direction: str
+) -> None:
+    ways, rows = 2 if direction == "bidirectional" else 1, {"LSTM": 24, "GRU": 18, "RNN": 6}[kind]
+    finals = ["hn", "cn"] if kind == "LSTM" else ["hn"]
     nodes = [
-        node("LSTM", ["x", "w", "r", "b"], ["h", "hn", "cn"], hidden_size=6, direction=direction),
-        node("Add", ["hn", "cn"], ["last"]),
+        node(kind, ["x", "w", "r", "b"], ["h", *finals], hidden_size=6, direction=direction),
+        node("Add", ["hn", finals[-1]], ["last"]),
         node(*(("Squeeze", ["h", "one"]) if ways == 1 else ("Identity", ["h"])), ["flat"]),
         node("ReduceSum", ["last"], ["all"], keepdims=0),
         node("Add", ["flat", "all"], ["y"]),
     ]
-    weights = {"w": rand(ways, 24, 3), "r": rand(ways, 24, 6), "b": rand(ways, 48)}
+    weights = {"w": rand(ways, rows, 3), "r": rand(ways, rows, 6), "b": rand(ways, 2 * rows)}
     inputs = [port("x", FLOAT, ["t", 2, 3])]
     path = written(tmp_path, nodes, inputs, 3 if ways == 1 else 4, one=np.array([1]), **weights)
     assert checked(path, tmp_path, [{"x": rand(t, 2, 3)} for t in (1, 3, 200)]) == ()
 
 
-def test_a_layer_that_is_laid_out_is_imported_for_each_size_and_said(tmp_path: Path) -> None:
-    nodes = [node("GRU", ["x", "w", "r"], ["h"], hidden_size=4), node("Relu", ["h"], ["y"])]
-    inputs = [port("x", FLOAT, ["t", 1, 3])]
-    path = written(tmp_path, nodes, inputs, 4, w=rand(1, 12, 3), r=rand(1, 12, 4))
-    (note,) = checked(path, tmp_path, [{"x": rand(t, 1, 3)} for t in (3, 5)])
+def test_a_linear_reset_of_any_length_and_batch(tmp_path: Path) -> None:
+    options = {"hidden_size": 4, "linear_before_reset": 1}
+    nodes = [node("GRU", ["x", "w", "r", "b"], ["h"], **options), node("Relu", ["h"], ["y"])]
+    inputs = [port("x", FLOAT, ["t", "n", 3])]
+    weights = {"w": rand(1, 12, 3), "r": rand(1, 12, 4), "b": rand(1, 24)}
+    path = written(tmp_path, nodes, inputs, 4, **weights)
+    given = [{"x": rand(t, n, 3)} for t, n in ((3, 1), (5, 2), (1, 4))]
+    assert checked(path, tmp_path, given) == ()
+
+
+def test_a_model_whose_steps_follow_its_sizes_is_imported_for_each_and_said(
+    tmp_path: Path,
+) -> None:
+    """A sequence of as many parts as there are rows, which are laid out."""
+    nodes = [
+        node("SplitToSequence", ["x"], ["parts"], axis=0),
+        node("ConcatFromSequence", ["parts"], ["all"], axis=1),
+        node("Relu", ["all"], ["y"]),
+    ]
+    path = written(tmp_path, nodes, [port("x", FLOAT, ["t", 3])], 2)
+    (note,) = checked(path, tmp_path, [{"x": rand(t, 3)} for t in (3, 5)])
     assert "imported for itself" in note
 
 
