@@ -16,7 +16,7 @@ import onnx
 from numpy.typing import NDArray
 
 from nnjit_studio.compiler.onnx_file import check
-from nnjit_studio.compiler.oracle.native import with_exact_sums
+from nnjit_studio.compiler.oracle.exact_sums import with_exact_sums
 from nnjit_studio.errors import UserError
 
 MESSAGE_BYTES = 2**31 - 2**20

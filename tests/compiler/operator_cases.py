@@ -13,7 +13,7 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph, NotImplemented
 
-from nnjit_studio.compiler.oracle.native import with_exact_sums
+from nnjit_studio.compiler.oracle.exact_sums import with_exact_sums
 
 NUMPY: dict[str, Any] = {
     "f32": np.float32, "f16": np.float16, "i64": np.int64, "i32": np.int32,

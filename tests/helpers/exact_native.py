@@ -8,7 +8,7 @@ from typing import Any
 import onnx
 import onnxruntime
 
-from nnjit_studio.compiler.oracle.native import with_exact_sums
+from nnjit_studio.compiler.oracle.exact_sums import with_exact_sums
 
 
 def exact_session(model: Path | onnx.ModelProto, passes: bool = True) -> Any:

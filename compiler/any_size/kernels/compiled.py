@@ -236,13 +236,13 @@ class _Maker:
         for tier, function in zip(TIERS, sample.functions, strict=True):
             count = len(parts(function)[1])
             mine = places[start : start + count]
-            taking = with_parameters(function, pointers, mine, len(scalars))
-            data.append(encoded(taking, program, tier))
+            given = with_parameters(function, pointers, mine, len(scalars))
+            data.append(encoded(given, program, tier))
             start += count
         workload = f"{self.name}~{hashlib.sha256(b''.join(data)).hexdigest()[:12]}"
-        given = (sample.panels, max(1, int(sample.constants[-1][1])))
+        loops = (sample.panels, max(1, int(sample.constants[-1][1])))
         kernels = [
-            Kernel(workload, None, tier, code, hashlib.sha256(code).hexdigest(), *given)
+            Kernel(workload, None, tier, code, hashlib.sha256(code).hexdigest(), *loops)
             for tier, code in zip(TIERS, data, strict=True)
         ]
         return Variant(workload, scalars, extent), kernels

@@ -10,7 +10,7 @@ import pytest
 from exact_native import exact_session
 from onnx import TensorProto, helper, numpy_helper
 
-from nnjit_studio.compiler.oracle.native import with_exact_sums
+from nnjit_studio.compiler.oracle.exact_sums import with_exact_sums
 
 KINDS = {np.uint8: TensorProto.UINT8, np.int8: TensorProto.INT8}
 

@@ -1,4 +1,4 @@
-"""Native ONNX Runtime as what results are compared with: its sums of bytes made exact.
+"""Models whose sums of bytes native ONNX Runtime computes exactly, for results to be compared with.
 
 On x64 without VNNI it adds pairs of products of unsigned and signed bytes in 16 bits, which
 saturate; its web build and GPUs do not. A result was off by 0.4 of the largest value.
