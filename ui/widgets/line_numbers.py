@@ -46,7 +46,8 @@ class LineNumbers(QWidget):
         block, offset = editor.firstVisibleBlock(), editor.contentOffset()
         while block.isValid():
             place = editor.blockBoundingGeometry(block).translated(offset)
-            if place.top() > event.rect().bottom():
+            behind_the_last = not block.next().isValid() and not block.text()
+            if behind_the_last or place.top() > event.rect().bottom():
                 break
             room = QRectF(0, place.top(), self.width() - GAP, place.height())
             painter.drawText(room, Qt.AlignmentFlag.AlignRight, str(block.blockNumber() + 1))
