@@ -7,7 +7,7 @@ MODEL := $(OUT)/minilm.onnx
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 SANDBOX := $(if $(ROOT),--no-sandbox)
 
-.PHONY: world studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models formats models-export fuzz operators-wgsl fuzz-wgsl wasm-corpus wasm-fuzz replay-bless soak graph-speed window-speed database-speed cold-start wasm-isolation endurance walk screenshots commands turbo-campaign turbo-bench offload-mutants lie-test attack in-place plan-regret any-size crowd-simulation compile-service queue-in-page commons-load
+.PHONY: world studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models formats models-export fuzz operators-wgsl fuzz-wgsl wasm-corpus wasm-fuzz replay-bless soak graph-speed window-speed database-speed cold-start wasm-isolation endurance walk screenshots commands turbo-campaign turbo-bench offload-mutants lie-test attack in-place plan-regret any-size crowd crowd-simulation compile-service queue-in-page commons-load
 
 setup: .venv/ready
 
@@ -91,6 +91,10 @@ KINDS ?= 2000
 crowd-simulation: .venv/ready
 	$(BIN)/python -m nnjit_studio.commons.simulation --devices $(DEVICES) --kinds $(KINDS) \
 		--seed $(SEED)
+
+# Seven machines and three new ones of which each measures for itself: rounds of the new ones.
+crowd: .venv/ready
+	NNJIT_CROWD_MEASURES=1 $(BIN)/python -m pytest -q tests/commons/test_crowd.py
 
 # The compile service: kernels a second from cold settings, cached reads against files.
 compile-service: .venv/ready
