@@ -64,11 +64,11 @@ def layers(draw: st.DrawFn) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
 
-def imported(model: onnx.ModelProto, folder: Path, any_size: bool = True) -> tuple:
+def imported(model: onnx.ModelProto, folder: Path, **options: bool) -> tuple:
     path, weights = folder / "m.onnx", folder / "w.bin"
     path.write_bytes(model.SerializeToString())
     built = import_with(
-        path, weights, lambda phase: None, GivenShapes(), False, Import(any_size=True)
+        path, weights, lambda phase: None, GivenShapes(), False, Import(**options)
     )
     return built, weights
 
@@ -87,8 +87,8 @@ def test_a_layer_is_right(
     wanted = dict(
         zip([o.name for o in session.get_outputs()], session.run(None, feeds), strict=True)
     )
-    for any_size in (True, False):
-        built, weights = imported(model, tmp_path_factory.mktemp("m"), any_size)
+    for options in ({"any_size": True}, {"loops": True}, {"loops": False}):
+        built, weights = imported(model, tmp_path_factory.mktemp("m"), **options)
         got = run_by_kernels(built, weights, feeds, "relaxed-simd")
         for name, expected in wanted.items():
             np.testing.assert_allclose(got[name], expected, rtol=1e-4, atol=1e-5)
