@@ -25,7 +25,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Store,
     Var,
 )
-from nnjit_studio.compiler.schedule.recurrent import LANES_VAR, STAGE
+from nnjit_studio.compiler.recognize.recurrent import LANES_VAR, STAGE
 
 RECURRENT_OP = "RecurrentLoop"
 """The ONNX operator that :mod:`nnjit_studio.compiler.importer.onnx.recurrent` writes: gates
