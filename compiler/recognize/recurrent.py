@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nnjit_studio.compiler.ir.affine import variables
 from nnjit_studio.compiler.ir.rewrite import loops_in
 from nnjit_studio.compiler.ir.tensor_ir import Loop, Statement, Store
 
@@ -19,11 +20,11 @@ def widest(stage: str, steps: Sequence[Statement]) -> int:
     return max((loop.extent for loop in loops_in(steps) if loop.var == LANES_VAR), default=0)
 
 
-def product_of(step: Statement) -> tuple[Loop, Loop, Store] | None:
+def product_of(step: Statement) -> tuple[Loop, Loop, tuple[Store, ...]] | None:
     """A loop that adds to independent sums, the loop over these in it, and what it adds."""
     match step:
-        case Loop(body=(Loop(body=(Store() as store,)) as sums,)) if (
-            step.var != LANES_VAR and sums.var == LANES_VAR
-        ):
-            return step, sums, store
+        case Loop(body=(Loop() as sums,)) if step.var != LANES_VAR and sums.var == LANES_VAR:
+            stores = tuple(s for s in sums.body if isinstance(s, Store))
+            moves = any(step.var in variables(s.index) for s in stores)
+            return None if moves or len(stores) < len(sums.body) else (step, sums, stores)
     return None

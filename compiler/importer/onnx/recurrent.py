@@ -7,6 +7,7 @@ steps and on a GPU, are unrolled.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,9 @@ from nnjit_studio.compiler.tvm_adapter.recurrent import (
     BACKWARD,
     GATES,
     LINEAR,
+    MOST_TOGETHER,
     RECURRENT_OP,
+    TOGETHER,
     form_of,
 )
 
@@ -92,10 +95,13 @@ def _looped(r: Rewriter, node: _Node, whole: str) -> list[tuple[str, ...]]:
     """
     rows = GATES[node.kind] * node.hidden
     linear = node.kind == "GRU" and r.attribute("linear_before_reset", 0)
+    # Where sizes stay open, a batch of any size has the same loops.
+    together = 1 if r.loops_from == 1 else gcd(node.batch, MOST_TOGETHER)
     outputs: list[str] = []
     last: list[tuple[str, ...]] = []
     for d, backward in enumerate(node.backward):
         words = {BACKWARD: backward, ROUNDED: node.in_bytes, LINEAR: linear}
+        words[f"{TOGETHER}{together}"] = together > 1
         form = form_of(node.kind, node.functions[d], *(word for word, on in words.items() if on))
         added = node.bias[d, :rows].copy()
         inside = 2 * node.hidden if linear else rows

@@ -41,7 +41,9 @@ class TeamSteps(Reductions):
             block.forget(written)
             product = product_of(step)
             if product is not None:
-                self._sums(block, *product)
+                along, sums, stores = product
+                for store in stores:
+                    self._sums(block, along, sums, store)
             elif isinstance(step, Loop) and step.var == LANES_VAR:
                 self._dealt(block, step)
             elif isinstance(step, Loop) and any(o.var == LANES_VAR for o in loops_in(step.body)):
