@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,11 +17,13 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Call,
     Const,
     Expr,
+    If,
     Load,
     Loop,
     Program,
     Select,
     Stage,
+    Statement,
     Store,
     Var,
 )
@@ -35,18 +37,19 @@ state and the states by time, in the order of the steps, and of an LSTM the last
 where a forward one has its last step: [T + 1, B, H], or [T + 2, B, H]. The attribute ``form`` is
 what :func:`form_of` gives."""
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
-BACKWARD, ROUNDED, LINEAR = "backward", "rounded", "linear"
+BACKWARD, ROUNDED, LINEAR, FRESH = "backward", "rounded", "linear", "fresh"
 """Words of a form: the steps from the last one on; the state in 8 bits where it is multiplied; the
-reset of a GRU behind its product."""
+reset of a GRU behind its product; a first state of zeros, which is not multiplied."""
 TOGETHER = "together"
 """The word, with a number behind it, of so many elements of the batch that go through the weights
 together."""
 MOST_TOGETHER = 4
+_WORDS = (BACKWARD, ROUNDED, LINEAR, FRESH)
 _ROWS = 4
 """Rows of the weights that one pass over the gates adds."""
 _SEPARATOR = "_"
 
-Statements = tuple[Loop | Store, ...]
+Statements = tuple[Statement, ...]
 
 
 def form_of(kind: str, functions: Sequence[str], *words: str) -> str:
@@ -71,12 +74,13 @@ def recurrent_program(form: str, inputs: Sequence[Any], output: Any) -> Program:
     """The program of a carried call, from the values that it takes and gives."""
     kind, *words = form.split(_SEPARATOR)
     together = next((int(w[len(TOGETHER) :]) for w in words if w.startswith(TOGETHER)), 1)
-    names = [w for w in words if w not in (BACKWARD, ROUNDED, LINEAR) and TOGETHER not in w]
+    names = [w for w in words if w not in _WORDS and TOGETHER not in w]
     backward, rounded = BACKWARD in words, ROUNDED in words
     length, batch, gates = inputs[0].shape
     layer = _Layer(
-        length, batch, output.shape[2], gates, backward, rounded, tuple(names), together, Var("e")
-    )
+        length, batch, output.shape[2], gates, backward, rounded, FRESH in words, tuple(names),
+        together, Var("e"),
+    )  # fmt: skip
     step = {"lstm": layer.lstm, "gru": layer.gru, "rnn": layer.rnn}[kind]
     loop = Loop("t", length, step(LINEAR in words))
     buffers = [
@@ -107,6 +111,7 @@ class _Layer:
     gates: int
     backward: bool
     rounded: bool
+    fresh: bool
     functions: tuple[str, ...]
     together: int
     """Elements of the batch that a thread has: their products read the weights once."""
@@ -118,7 +123,7 @@ class _Layer:
     def b(self) -> Expr:
         return Var("b") if self.together == 1 else Var("b") * self.together + self.element
 
-    def each(self, *statements: Loop | Store) -> Statements:
+    def each(self, *statements: Statement) -> Statements:
         """What every element does by itself."""
         return statements if self.together == 1 else (Loop("e", self.together, statements),)
 
@@ -181,7 +186,7 @@ class _Layer:
 
     def product(
         self, state: Callable[[_Layer, Expr], Expr], first: int, columns: int
-    ) -> Iterator[Loop | Store]:
+    ) -> Statements:
         """Gates from ``first`` on plus a state times their columns of the weights."""
 
         def added(layer: _Layer, rows: int, start: Expr) -> Store:
@@ -197,10 +202,12 @@ class _Layer:
             return Loop(LANES_VAR, columns, tuple(added(one, rows, start) for one in layers))
 
         whole, rest = divmod(self.hidden, _ROWS)
+        loops: Statements = ()
         if whole:
-            yield Loop("k", whole, (sums(_ROWS, self.k * _ROWS),))
+            loops = (Loop("k", whole, (sums(_ROWS, self.k * _ROWS),)),)
         if rest:
-            yield sums(rest, int32(whole * _ROWS))
+            loops += (sums(rest, int32(whole * _ROWS)),)
+        return (If(Binary("gt", self.t, int32(0)), loops),) if self.fresh else loops
 
     def second(self, along: Expr) -> Load:
         """Of a state that is another one where it is multiplied."""

@@ -23,7 +23,7 @@ def layers(draw: st.DrawFn, hidden: st.SearchStrategy[int] = FEW) -> onnx.ModelP
     """A layer of random kind, direction, activations, optional inputs and outputs, and sizes."""
     kind = draw(st.sampled_from(sorted(GATES)))
     direction = draw(st.sampled_from(["forward", "reverse", "bidirectional"]))
-    steps, batch = draw(st.integers(1, 9)), draw(st.integers(1, 3))
+    steps, batch = draw(st.integers(1, 9)), draw(st.integers(1, 4))
     width, units = draw(st.integers(1, 7)), draw(hidden)
     ways, gates = 1 + (direction == "bidirectional"), GATES[kind]
     options = {"hidden_size": units, "direction": direction}

@@ -17,6 +17,7 @@ from nnjit_studio.compiler.importer.onnx.quantised_lstm import ROUNDED, rounded
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
 from nnjit_studio.compiler.tvm_adapter.recurrent import (
     BACKWARD,
+    FRESH,
     GATES,
     LINEAR,
     MOST_TOGETHER,
@@ -101,7 +102,7 @@ def _looped(r: Rewriter, node: _Node, whole: str) -> list[tuple[str, ...]]:
     last: list[tuple[str, ...]] = []
     for d, backward in enumerate(node.backward):
         words = {BACKWARD: backward, ROUNDED: node.in_bytes, LINEAR: linear}
-        words[f"{TOGETHER}{together}"] = together > 1
+        words |= {FRESH: not node.start, f"{TOGETHER}{together}": together > 1}
         form = form_of(node.kind, node.functions[d], *(word for word, on in words.items() if on))
         added = node.bias[d, :rows].copy()
         inside = 2 * node.hidden if linear else rows

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from nnjit_studio.compiler.ir.rewrite import loops_in, plus
 from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
+    If,
     Load,
     Loop,
     Statement,
@@ -46,6 +47,15 @@ class TeamSteps(Reductions):
                     self._sums(block, along, sums, store)
             elif isinstance(step, Loop) and step.var == LANES_VAR:
                 self._dealt(block, step)
+            elif isinstance(step, If):
+                # Of loop variables alone: true for all members or for none.
+                condition = block.typed(step.condition, "bool")
+                for head, body in ((condition, step.then), (f"!({condition})", step.otherwise)):
+                    if body:
+                        inside = Block(self.context, block)
+                        self._in_order(inside, body)
+                        block.inner(f"if ({head}) {{", inside)
+                continue
             elif isinstance(step, Loop) and any(o.var == LANES_VAR for o in loops_in(step.body)):
                 self.context.ranges[step.var] = (0, step.extent - 1)
                 inside = Block(self.context, block)
