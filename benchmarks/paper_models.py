@@ -39,7 +39,8 @@ def main(options: argparse.Namespace) -> int:
     most = max(r["difference"] for found in documents.values() for r in found["rows"])
     facts = [
         "LSTM of 300 inputs and 512 units, batch 1, seeded weights, kernels untuned. Time per "
-        "token is the median run over its tokens; interquartile ranges are in the order of the columns. "
+        "token is the median run over its tokens; interquartile ranges are in the order of the "
+        "columns. "
         f"Largest difference of an output: {most:.1e}."
     ]
     first = next(iter(documents.values()))
