@@ -7,7 +7,7 @@ MODEL := $(OUT)/minilm.onnx
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 SANDBOX := $(if $(ROOT),--no-sandbox)
 
-.PHONY: world studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models formats models-export fuzz operators-wgsl fuzz-wgsl wasm-corpus wasm-fuzz replay-bless soak graph-speed window-speed database-speed cold-start wasm-isolation endurance walk screenshots commands turbo-campaign turbo-bench offload-mutants lie-test attack in-place plan-regret any-size crowd crowd-simulation compile-service queue-in-page commons-load
+.PHONY: world studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models formats models-export fuzz operators-wgsl fuzz-wgsl wasm-corpus wasm-fuzz replay-bless soak graph-speed window-speed database-speed cold-start wasm-isolation endurance walk screenshots commands turbo-campaign turbo-bench offload-mutants lie-test attack in-place plan-regret any-size crowd crowd-simulation compile-service queue-in-page commons-load paper-models
 
 setup: .venv/ready
 
@@ -185,6 +185,11 @@ world: .venv/ready sandbox-note
 any-size: .venv/ready benchmarks/node_modules/ready sandbox-note
 	.ci/system.sh chromium
 	$(BIN)/python -W ignore benchmarks/any_size.py --out $(OUT)/any-size $(SANDBOX) --markdown benchmarks/results.md
+
+# The Nimble paper's LSTMs in time per token, of any length and of one; appends to benchmarks/results.md.
+paper-models: .venv/ready benchmarks/node_modules/ready sandbox-note
+	.ci/system.sh chromium
+	$(BIN)/python -W ignore benchmarks/paper_models.py --out $(OUT)/paper-models $(SANDBOX) --markdown benchmarks/results.md
 
 # Every operator case, and random programs, as WGSL on an adapter of this machine (software will do).
 operators-wgsl: .venv/ready

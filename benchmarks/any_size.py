@@ -51,17 +51,27 @@ def main(options: argparse.Namespace) -> int:
     fixed = {n: exported(folder, f"fixed-{n}", "--dim", f"sequence={n}") for n in static}
     job = {
         "model": MODEL,
-        "threads": options.threads,
-        "policy": {
-            "rounds": options.rounds, "min_sample_ms": 5.0, "warmup_ms": 300.0,
-            "max_warmup_ms": 3000.0,
-        },
         "lengths": rng.sample(lengths, len(lengths)),
         "fixed": fixed,
         "warm": options.warm,
         "storm": [rng.randint(1, options.longest) for _ in range(options.storm)],
+    }
+    document = measured(folder, job, options)
+    report = report_of(document, options.threads)
+    print(report.text())
+    if options.markdown:
+        append(options.markdown, report.markdown())
+    return 0
+
+
+def measured(folder: Path, job: Mapping[str, Any], options: argparse.Namespace) -> dict[str, Any]:
+    """A job of the page of lengths, the model and its bundles in ``folder``: rows and facts."""
+    policy = {
+        "rounds": options.rounds, "min_sample_ms": 5.0, "warmup_ms": 300.0,
+        "max_warmup_ms": 3000.0,
     }  # fmt: skip
-    (folder / "job.json").write_text(json.dumps(job))
+    whole = {**job, "threads": options.threads, "policy": policy}
+    (folder / "job.json").write_text(json.dumps(whole))
     bench = BenchOptions(folder, options.target, ("ort",), options.node_modules, options.no_sandbox)
     before, rows = load_average(), []
     with serve(bench) as server, visit(server, "sizes/lengths.html", bench):
@@ -74,11 +84,7 @@ def main(options: argparse.Namespace) -> int:
         **measured_now(before, message["versions"]),
     }
     (folder / "lengths.json").write_text(json.dumps(document))
-    report = report_of(document, options.threads)
-    print(report.text())
-    if options.markdown:
-        append(options.markdown, report.markdown())
-    return 0
+    return document
 
 
 def exported(folder: Path, name: str, *options: str) -> str:

@@ -1,6 +1,6 @@
 """Import of a model for several sizes over one weights file: one program for all where it can be.
 
-A model whose steps change with its sizes (a recurrent layer that is laid out) is imported for each
+A model whose steps change with its sizes (a Loop that is laid out) is imported for each
 size instead, and the result says so.
 """
 

@@ -37,6 +37,7 @@ def import_model(
     winograd: bool = True,
     half_weights: bool = False,
     ways: Mapping[str, str] = NO_WAYS,
+    loops: bool = True,
 ) -> BuiltModel:
     """Import an ONNX model; open dimensions of its inputs are fixed once for all.
 
@@ -56,13 +57,15 @@ def import_model(
         Whether weights are rounded to f16 where that is cheap to read (:mod:`.half_weights`).
     ways
         Choices made otherwise than by their rules (:mod:`nnjit_studio.model.plan_choice`).
+    loops
+        Whether recurrent layers are loops from two steps on, as suits Wasm.
 
     Raises
     ------
     ModelError, UnsupportedOpError
         With one sentence and the next step.
     """
-    imports = Import(winograd=winograd, ways=ways)
+    imports = Import(winograd=winograd, ways=ways, loops=loops)
     return import_with(path, weights_file, on_phase, given, half_weights, imports)
 
 
@@ -120,7 +123,7 @@ def with_known_operators(model: Any, half_weights: bool, imports: Import) -> Any
     """The model in operators that the importer has, what follows from its shapes computed."""
     imports.halves = "rounded" if half_weights else "exact" if has_halves(model) else ""
     model = MODEL_PASSES.run(model, imports)
-    own = {INTEGER_CONV, TABLE_PRODUCT, *[RECURRENT_OP] * imports.any_size}
+    own = {INTEGER_CONV, TABLE_PRODUCT, RECURRENT_OP}
     check.check_operators(model, tvm_adapter.supported_operators() | own)
     return model
 

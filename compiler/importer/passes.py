@@ -33,6 +33,10 @@ from nnjit_studio.errors import UserError
 from nnjit_studio.model import GraphPass
 from nnjit_studio.model.plan_choice import OFF, ON, PlanChoice
 
+FEWEST_STEPS = 2
+"""Of a recurrent layer, from which on a loop is faster than kernels for each step in Wasm."""
+MOST_LAID_OUT = 128
+"""Steps of a recurrent layer that are laid out at most."""
 _Form = TypeVar("_Form")
 
 
@@ -49,7 +53,10 @@ class Import:
     """Whether inputs and outputs of a model in half precision stay f16."""
     any_size: bool = False
     """Whether nothing may depend on sizes: every tensor has a place of its own, where else a large
-    output may overwrite an input, and recurrent layers are loops."""
+    output may overwrite an input, and all recurrent layers are loops."""
+    loops: bool = True
+    """Whether recurrent layers are loops from two steps on. A GPU runs such a loop on few of its
+    threads: there only layers are loops that would need a great many kernels."""
     ways: Mapping[str, str] = field(default_factory=dict)
     """Choices made otherwise than by their rules, by name."""
     choices: list[PlanChoice] = field(default_factory=list)
@@ -158,6 +165,11 @@ def _fold(model: onnx.ModelProto, imports: Import) -> onnx.ModelProto:
     return model
 
 
+def loops_from(imports: Import) -> int:
+    """Steps from which on a recurrent layer is a loop."""
+    return 1 if imports.any_size else FEWEST_STEPS if imports.loops else MOST_LAID_OUT + 1
+
+
 MODEL_PASSES: Stage[onnx.ModelProto] = Stage(
     "nodes",
     lambda model: len(model.graph.node),
@@ -167,7 +179,7 @@ MODEL_PASSES: Stage[onnx.ModelProto] = Stage(
         ("contrib", lambda model, imports: expand(model)),
         ("fold", _fold),
         ("single_precision", lambda model, imports: single_precision(model, imports.keep_ports)),
-        ("decompose", lambda model, imports: decompose(model, imports.any_size)),
+        ("decompose", lambda model, imports: decompose(model, loops_from(imports))),
         ("channels_last", lambda model, imports: channels_last(model)),
     ),
 )

@@ -9,10 +9,7 @@ from nnjit_studio.compiler.ir.loops import BEGIN, END, For, Let, Put, Scheduled,
 from nnjit_studio.compiler.ir.rewrite import int32
 from nnjit_studio.compiler.ir.tensor_ir import Loop, Program, Store, Var
 from nnjit_studio.compiler.ir.tensor_ir import Statement as Step
-
-STAGE, LANES_VAR = "recurrent", "j"
-"""Of the programs that an import makes of recurrent layers: the stage, and the loops whose
-iterations are independent and contiguous."""
+from nnjit_studio.compiler.recognize.recurrent import LANES_VAR, STAGE
 
 
 def schedule_recurrent(program: Program) -> Scheduled | None:

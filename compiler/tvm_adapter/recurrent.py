@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import relax
@@ -17,15 +17,17 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Call,
     Const,
     Expr,
+    If,
     Load,
     Loop,
     Program,
     Select,
     Stage,
+    Statement,
     Store,
     Var,
 )
-from nnjit_studio.compiler.schedule.recurrent import LANES_VAR, STAGE
+from nnjit_studio.compiler.recognize.recurrent import LANES_VAR, STAGE
 
 RECURRENT_OP = "RecurrentLoop"
 """The ONNX operator that :mod:`nnjit_studio.compiler.importer.onnx.recurrent` writes: gates
@@ -35,14 +37,19 @@ state and the states by time, in the order of the steps, and of an LSTM the last
 where a forward one has its last step: [T + 1, B, H], or [T + 2, B, H]. The attribute ``form`` is
 what :func:`form_of` gives."""
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
-BACKWARD, ROUNDED, LINEAR = "backward", "rounded", "linear"
+BACKWARD, ROUNDED, LINEAR, FRESH = "backward", "rounded", "linear", "fresh"
 """Words of a form: the steps from the last one on; the state in 8 bits where it is multiplied; the
-reset of a GRU behind its product."""
-_TOGETHER = 4
+reset of a GRU behind its product; a first state of zeros, which is not multiplied."""
+TOGETHER = "together"
+"""The word, with a number behind it, of so many elements of the batch that go through the weights
+together."""
+MOST_TOGETHER = 4
+_WORDS = (BACKWARD, ROUNDED, LINEAR, FRESH)
+_ROWS = 4
 """Rows of the weights that one pass over the gates adds."""
 _SEPARATOR = "_"
 
-Statements = tuple[Loop | Store, ...]
+Statements = tuple[Statement, ...]
 
 
 def form_of(kind: str, functions: Sequence[str], *words: str) -> str:
@@ -66,18 +73,23 @@ class RecurrentLoop(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
 def recurrent_program(form: str, inputs: Sequence[Any], output: Any) -> Program:
     """The program of a carried call, from the values that it takes and gives."""
     kind, *words = form.split(_SEPARATOR)
-    names = [w for w in words if w not in (BACKWARD, ROUNDED, LINEAR)]
+    together = next((int(w[len(TOGETHER) :]) for w in words if w.startswith(TOGETHER)), 1)
+    names = [w for w in words if w not in _WORDS and TOGETHER not in w]
     backward, rounded = BACKWARD in words, ROUNDED in words
-    steps, batch, gates = inputs[0].shape
-    layer = _Layer(steps, batch, output.shape[2], gates, backward, rounded, tuple(names))
+    length, batch, gates = inputs[0].shape
+    layer = _Layer(
+        length, batch, output.shape[2], gates, backward, rounded, FRESH in words, tuple(names),
+        together, Var("e"),
+    )  # fmt: skip
     step = {"lstm": layer.lstm, "gru": layer.gru, "rnn": layer.rnn}[kind]
-    loop = Loop("t", steps, step(LINEAR in words))
+    loop = Loop("t", length, step(LINEAR in words))
     buffers = [
         Buffer(f"in{i}", v.dtype, v.shape, "input", v.constant is not None)
         for i, v in enumerate(inputs)
     ]
     buffers.append(Buffer("out0", output.dtype, output.shape, "output"))
-    stage = Stage(STAGE, (Axis("b", batch),), steps=(*layer.start(kind == "lstm"), loop))
+    axis, steps = Axis("b", batch // together), (*layer.start(kind == "lstm"), loop)
+    stage = Stage(STAGE, (axis,), steps=steps)
     workspaces = [(batch, gates)]
     if rounded or (kind == "gru" and LINEAR not in words):
         workspaces.append((batch, layer.hidden))
@@ -99,9 +111,21 @@ class _Layer:
     gates: int
     backward: bool
     rounded: bool
+    fresh: bool
     functions: tuple[str, ...]
+    together: int
+    """Elements of the batch that a thread has: their products read the weights once."""
+    element: Expr
 
-    b, t, j, k = Var("b"), Var("t"), Var(LANES_VAR), Var("k")
+    t, j, k = Var("t"), Var(LANES_VAR), Var("k")
+
+    @property
+    def b(self) -> Expr:
+        return Var("b") if self.together == 1 else Var("b") * self.together + self.element
+
+    def each(self, *statements: Statement) -> Statements:
+        """What every element does by itself."""
+        return statements if self.together == 1 else (Loop("e", self.together, statements),)
 
     def row(self, at: Expr, along: Expr) -> Expr:
         """Index into the output."""
@@ -139,7 +163,7 @@ class _Layer:
         puts = [Store("out0", self.row(row, self.j), Load("in2", own))]
         if cell:
             puts.append(Store("out0", self.cell.index, Load("in3", own)))
-        return tuple(Loop(LANES_VAR, self.hidden, (put,)) for put in puts)
+        return self.each(*(Loop(LANES_VAR, self.hidden, (put,)) for put in puts))
 
     def given(self, along: Expr) -> Load:
         """What a step's input adds to a gate."""
@@ -161,23 +185,29 @@ class _Layer:
         return Loop(LANES_VAR, columns, (store,))
 
     def product(
-        self, state: Callable[[Expr], Expr], first: int, columns: int
-    ) -> Iterator[Loop | Store]:
+        self, state: Callable[[_Layer, Expr], Expr], first: int, columns: int
+    ) -> Statements:
         """Gates from ``first`` on plus a state times their columns of the weights."""
-        place = self.b * self.gates + (self.j + first)
 
-        def sums(rows: int, start: Expr) -> Loop:
+        def added(layer: _Layer, rows: int, start: Expr) -> Store:
+            place = layer.b * self.gates + (self.j + first)
             value: Expr = Load("ws0", place)
             for r in range(rows):
                 weight = Load("in1", (start + r) * self.gates + (self.j + first))
-                value = value + state(start + r) * weight
-            return Loop(LANES_VAR, columns, (Store("ws0", place, value),))
+                value = value + state(layer, start + r) * weight
+            return Store("ws0", place, value)
 
-        whole, rest = divmod(self.hidden, _TOGETHER)
+        def sums(rows: int, start: Expr) -> Loop:
+            layers = [replace(self, element=int32(e)) for e in range(self.together)]
+            return Loop(LANES_VAR, columns, tuple(added(one, rows, start) for one in layers))
+
+        whole, rest = divmod(self.hidden, _ROWS)
+        loops: Statements = ()
         if whole:
-            yield Loop("k", whole, (sums(_TOGETHER, self.k * _TOGETHER),))
+            loops = (Loop("k", whole, (sums(_ROWS, self.k * _ROWS),)),)
         if rest:
-            yield sums(rest, int32(whole * _TOGETHER))
+            loops += (sums(rest, int32(whole * _ROWS)),)
+        return (If(Binary("gt", self.t, int32(0)), loops),) if self.fresh else loops
 
     def second(self, along: Expr) -> Load:
         """Of a state that is another one where it is multiplied."""
@@ -189,13 +219,13 @@ class _Layer:
         new = apply(0, gate(0)) * apply(1, gate(3))
         kept = apply(0, gate(2)) * self.cell
         state = apply(0, gate(1)) * apply(2, self.cell)
-        multiplied = self.second if self.rounded else self.before
+        multiplied = _Layer.second if self.rounded else _Layer.before
+        rounding = _rounding(self.b, self.hidden, self.before) if self.rounded else ()
+        cell = Loop(LANES_VAR, self.hidden, (Store("out0", self.cell.index, kept + new),))
         return (
-            self.taken(self.gates),
-            *(_rounding(self.b, self.hidden, self.before) if self.rounded else ()),
+            *self.each(self.taken(self.gates), *rounding),
             *self.product(multiplied, 0, self.gates),
-            Loop(LANES_VAR, self.hidden, (Store("out0", self.cell.index, kept + new),)),
-            self.set_state(state),
+            *self.each(cell, self.set_state(state)),
         )
 
     def gru(self, linear: bool) -> Statements:
@@ -203,30 +233,37 @@ class _Layer:
         n, apply, new = self.hidden, self.apply, self.gate(2)
         both = Load("ws0", self.b * self.gates + self.j)
         gates = Loop(LANES_VAR, 2 * n, (Store("ws0", both.index, apply(0, both)),))
-        reset: Statements
         value: Expr = new
         if linear:
             bias = Loop(LANES_VAR, n, (Store("ws0", new.index, Load("in3", self.j)),))
-            start = (self.taken(2 * n), bias, *self.product(self.before, 0, self.gates))
             value = self.given(self.j + 2 * n) + self.gate(1) * new
-            reset = ()
+            before: Statements = (
+                *self.each(self.taken(2 * n), bias),
+                *self.product(_Layer.before, 0, self.gates),
+            )
+            after: Statements = (gates,)
         else:
-            start = (self.taken(self.gates), *self.product(self.before, 0, 2 * n))
             part = Store("ws1", self.second(self.j).index, self.gate(1) * self.before(self.j))
-            reset = (Loop(LANES_VAR, n, (part,)), *self.product(self.second, 2 * n, n))
+            before = (
+                *self.each(self.taken(self.gates)),
+                *self.product(_Layer.before, 0, 2 * n),
+                *self.each(gates, Loop(LANES_VAR, n, (part,))),
+                *self.product(_Layer.second, 2 * n, n),
+            )
+            after = ()
         kept = self.gate(0) * self.before(self.j)
         state = (Const(1.0, "f32") - self.gate(0)) * apply(1, value) + kept
-        return (*start, gates, *reset, self.set_state(state))
+        return (*before, *self.each(*after, self.set_state(state)))
 
     def rnn(self, linear: bool) -> Statements:
         return (
-            self.taken(self.gates),
-            *self.product(self.before, 0, self.gates),
-            self.set_state(self.apply(0, self.gate(0))),
+            *self.each(self.taken(self.gates)),
+            *self.product(_Layer.before, 0, self.gates),
+            *self.each(self.set_state(self.apply(0, self.gate(0)))),
         )
 
 
-def _rounding(b: Var, hidden: int, state: Callable[[Expr], Expr]) -> Statements:
+def _rounding(b: Expr, hidden: int, state: Callable[[Expr], Expr]) -> Statements:
     """The state through unsigned bytes into `ws1`, as DynamicQuantizeLinear and its inverse do it;
     `ws2` has the smallest and the largest value, the scale and the zero point."""
     j, k = Var(LANES_VAR), Var("k")

@@ -24,6 +24,8 @@ class ImportOptions:
     """Whether weights are rounded to f16 where that is cheap to read."""
     ways: Mapping[str, str] = field(default_factory=dict)
     """Choices made otherwise than by their rules: see :mod:`.plan_choice`."""
+    loops: bool = True
+    """Whether recurrent layers are loops over their steps wherever that suits Wasm."""
 
     def with_hints(self, arrays: Mapping[str, NDArray[Any]] | None) -> ImportOptions:
         """The same, where the inputs at hand settle what no option gave."""

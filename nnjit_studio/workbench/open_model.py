@@ -112,9 +112,11 @@ def import_model(
     """
     weights, phases = page.weights_file(), Phases(on_phase)
     with _importing(page, weights):
-        # A GPU's convolutions are direct; its kernels run a plan with tiles too.
-        tiles = page.importing.winograd and not page.backend.is_gpu
-        importing = replace(page.importing.with_hints(feeds), winograd=tiles)
+        # A GPU's convolutions are direct and its recurrent layers laid out; its kernels run a plan
+        # with tiles and loops too.
+        wasm = not page.backend.is_gpu
+        hinted, tiles = page.importing.with_hints(feeds), page.importing.winograd and wasm
+        importing = replace(hinted, winograd=tiles, loops=wasm)
         if not (importing.ways or page.backend.is_gpu):
             here = page.here(page.backend)
             ways = stored_ways(page.database, path, importing, here)

@@ -103,6 +103,19 @@ def test_a_backend_is_preferred_only_before_the_page_was_asked(bench: Workbench)
     assert bench.page.backend == NAVIGATOR
 
 
+def test_only_wasm_has_tiles_and_loops(
+    bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        bench.process, "import_model", lambda *given, **options: bench.model.current.program()
+    )
+    for backend, wasm in ((NAVIGATOR, False), (WASM, True)):
+        use_backend(bench.model, backend)
+        importing = import_model(bench.page, tmp_path / "m.onnx").importing
+        assert importing is not None
+        assert (importing.winograd, importing.loops) == (wasm, wasm)
+
+
 def test_only_wasm_ends_at_four_gibibytes(
     bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

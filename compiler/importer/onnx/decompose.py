@@ -37,10 +37,10 @@ _SMALL_ELEMENTS = 1024
 """Elements up to which a weight may be a shape or an axis, whose values shape inference needs."""
 
 
-def decompose(model: onnx.ModelProto, loops: bool = False) -> onnx.ModelProto:
+def decompose(model: onnx.ModelProto, loops_from: int = 1) -> onnx.ModelProto:
     """The model itself, with every node that has a rule replaced.
 
-    With ``loops`` an LSTM becomes a loop and not a kernel for each step.
+    A recurrent layer of ``loops_from`` steps or more is a loop and not kernels for each step.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def decompose(model: onnx.ModelProto, loops: bool = False) -> onnx.ModelProto:
         for name, array in constants.items()
     }
     opset = max(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
-    rewriter = Rewriter(opset, types, constants, loops=loops)
+    rewriter = Rewriter(opset, types, constants, loops_from=loops_from)
     rewriter.dequantised = {
         node.output[0]: node for node in model.graph.node if node.op_type == "DequantizeLinear"
     }

@@ -1,12 +1,13 @@
 """LSTM, GRU and RNN, as the ONNX operator pages define them.
 
-They are unrolled over their time steps or, where sizes stay open, become one product of all inputs
-and a loop over the steps behind it.
+They become one product of all inputs and a loop over the steps behind it or, where there are few
+steps and on a GPU, are unrolled.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,15 @@ from nnjit_studio.compiler.importer.onnx.quantised_lstm import ROUNDED, rounded
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
 from nnjit_studio.compiler.tvm_adapter.recurrent import (
     BACKWARD,
+    FRESH,
     GATES,
     LINEAR,
+    MOST_TOGETHER,
     RECURRENT_OP,
+    TOGETHER,
     form_of,
 )
 
-MAX_TIME_STEPS = 128
-"""Each step becomes kernels of its own in the plan of one size."""
 _DEFAULTS = {
     "LSTM": (b"Sigmoid", b"Tanh", b"Tanh"),
     "GRU": (b"Sigmoid", b"Tanh"),
@@ -60,8 +62,6 @@ def recurrent(r: Rewriter) -> bool:
     if lengths or peephole or r.attribute("clip", None) or r.attribute("layout", 0) or coupled:
         raise r.refuse("no sequence lengths, peepholes, clip, coupled gates or layout 1")
     steps, batch, _ = r.shape(x)
-    if steps > MAX_TIME_STEPS and not r.loops:
-        raise r.refuse(f"at most {MAX_TIME_STEPS} time steps")
     hidden = int(r.attribute("hidden_size", 0))
     direction = r.attribute("direction", b"forward")
     backward = (False, True) if direction == b"bidirectional" else (direction == b"reverse",)
@@ -81,7 +81,7 @@ def recurrent(r: Rewriter) -> bool:
         backward, r.attribute(ROUNDED, 0),
     )  # fmt: skip
     whole, *finals = [*r.node.output, "", ""][:3]
-    last = (_looped if r.loops else _unrolled)(r, node, whole)
+    last = (_looped if steps >= r.loops_from else _unrolled)(r, node, whole)
     for name, ends in zip(finals, zip(*last, strict=True), strict=False):
         if name:
             parts = [r.along("Unsqueeze", end, [0]) for end in ends]
@@ -96,10 +96,13 @@ def _looped(r: Rewriter, node: _Node, whole: str) -> list[tuple[str, ...]]:
     """
     rows = GATES[node.kind] * node.hidden
     linear = node.kind == "GRU" and r.attribute("linear_before_reset", 0)
+    # Where sizes stay open, a batch of any size has the same loops.
+    together = 1 if r.loops_from == 1 else gcd(node.batch, MOST_TOGETHER)
     outputs: list[str] = []
     last: list[tuple[str, ...]] = []
     for d, backward in enumerate(node.backward):
         words = {BACKWARD: backward, ROUNDED: node.in_bytes, LINEAR: linear}
+        words |= {FRESH: not node.start, f"{TOGETHER}{together}": together > 1}
         form = form_of(node.kind, node.functions[d], *(word for word, on in words.items() if on))
         added = node.bias[d, :rows].copy()
         inside = 2 * node.hidden if linear else rows

@@ -27,8 +27,8 @@ class Rewriter:
     front of a Softmax, by what it computes for a single reader; ``turned`` has what a transposed
     table of bytes is made of; ``read`` counts the readers of each
     tensor, the graph's outputs among them; ``pairs`` are the bytes between two nodes of a pair, of
-    whose result there is one reader; ``loops`` leaves
-    recurrent layers as loops, for sizes that stay open; ``mark`` tells names of two passes apart.
+    whose result there is one reader; a recurrent layer of ``loops_from`` steps or more is a loop;
+    ``mark`` tells names of two passes apart.
     """
 
     opset: int
@@ -45,7 +45,7 @@ class Rewriter:
     read: Mapping[str, int] = field(default_factory=dict)
     pairs: frozenset[str] = frozenset()
     count: int = 0
-    loops: bool = False
+    loops_from: int = 1
     mark: str = "//"
 
     def attribute(self, name: str, default: Any) -> Any:

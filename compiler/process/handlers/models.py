@@ -32,11 +32,12 @@ from nnjit_studio.model.survey import Survey
 
 @handles(ImportRequest)
 def import_onnx(state: State, request: ImportRequest) -> Imported:
-    path, weights, given = request.path, request.weights, request.importing
+    weights, given = request.weights, request.importing
     built = import_model(
-        path, weights, state.phase, given.shapes, given.winograd, given.half_weights, given.ways
-    )
-    model, programs = described(built, request.weights)
+        request.path, weights, state.phase, given.shapes, given.winograd, given.half_weights,
+        given.ways, given.loops,
+    )  # fmt: skip
+    model, programs = described(built, weights)
     return Imported(state.keep(programs), model)
 
 

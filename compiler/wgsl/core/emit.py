@@ -17,7 +17,7 @@ from nnjit_studio.compiler.wgsl.core.memory import GROUP
 from nnjit_studio.compiler.wgsl.core.nests import Nest, points
 from nnjit_studio.compiler.wgsl.core.points import Buffers, Found, Lane
 from nnjit_studio.compiler.wgsl.core.reduction_tree import tree_of
-from nnjit_studio.compiler.wgsl.core.reductions import Reductions
+from nnjit_studio.compiler.wgsl.core.team_steps import TeamSteps
 from nnjit_studio.compiler.wgsl.core.values import Block, is_costly
 
 LARGEST_GRID = 65535
@@ -42,7 +42,7 @@ def emit_group(
     return emitter.dispatch(), emitter.uses_subgroups
 
 
-class _Emitter(Reductions):
+class _Emitter(TeamSteps):
     """The whole shader."""
 
     @property
@@ -118,7 +118,9 @@ class _Emitter(Reductions):
         lines.append("let p = team;" if whole else f"let p = min(team, {count - 1});")
         self._decode(self.top, "p", group.outer, {})
         for number, nest in enumerate(group.nests):
-            if group.inner(nest):
+            if nest.steps:
+                self._steps_together(nest)
+            elif group.inner(nest):
                 self._row(nest, "member")
             elif nest.init and tree_of(nest) is not None:
                 self._reduce_together(nest)

@@ -17,8 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from nnjit_studio.compiler.ir.affine import affine, bounds_of, loads, rewrite, stride, variables
-from nnjit_studio.compiler.ir.rewrite import int32, loops_in, substitute
+from nnjit_studio.compiler.ir.rewrite import int32, loops_in, map_steps, substitute
 from nnjit_studio.compiler.ir.tensor_ir import Axis, Expr, Load, Program, Store, Var
+from nnjit_studio.compiler.recognize.recurrent import widest
 from nnjit_studio.compiler.wgsl.core.memory import GROUP, PACKED
 from nnjit_studio.compiler.wgsl.core.nests import (
     Nest,
@@ -229,7 +230,8 @@ def _with_team(program: Program, group: Group, plain: frozenset[str]) -> Group:
     """Threads a team, and the tile of a thread that works alone."""
     rows = points(group.outer)
     if any(nest.steps for nest in group.nests):
-        return group
+        lanes = [widest(nest.name, nest.steps) for nest in group.nests]
+        return replace(group, team=MAX_TEAM) if all(lanes) else group
     if any(group.inner(nest) for nest in group.nests):
         work = max(points(group.inner(n)) * points(n.reduce) for n in group.nests)
         team = 1 if work < 2 * _SMALLEST_TEAM else _power_of_two(-(-work // GROUP))
@@ -302,6 +304,7 @@ def _row_size(group: Group, name: str) -> int:
     size = 1
     for nest in group.nests:
         known = {a.var: (0, a.extent - 1) for a in (*nest.spatial, *nest.reduce)}
+        known.update({loop.var: (0, loop.extent - 1) for loop in loops_in(nest.steps)})
         known.update({a.var: (0, 0) for a in group.outer})
         found = [s.index for s in nest.stores if s.buffer == name]
         found += [load.index for load in nest.reads if load.buffer == name]
@@ -322,4 +325,5 @@ def _with_indices(nest: Nest, buffers: set[str], values: dict[str, Expr]) -> Nes
         return Store(s.buffer, index, rewrite(s.value, visit))
 
     body, init = (tuple(store(s) for s in stores) for stores in (nest.body, nest.init))
-    return resolved(replace(nest, body=body, init=init))
+    steps = map_steps(nest.steps, lambda s, _: store(s), lambda e, _: rewrite(e, visit), {})
+    return resolved(replace(nest, body=body, init=init, steps=steps))

@@ -241,7 +241,7 @@ class Points:
                 inside.forget({s.buffer for s in stores_in(step.body)})
                 self.context.ranges[step.var] = (0, step.extent - 1)
                 self._steps(inside, step.body)
-                block.inner(_loop(step.var, step.extent), inside)
+                block.inner(loop_head(step.var, step.extent), inside)
             else:
                 condition = block.typed(step.condition, "bool")
                 for head, body in ((condition, step.then), (f"!({condition})", step.otherwise)):
@@ -296,7 +296,7 @@ class Points:
             self._assign(inside, names, values)
         lines = inside.lines
         for axis in reversed(nest.reduce):
-            head = _loop(axis.var, axis.extent, len(unrolled) if axis is nest.reduce[-1] else 1)
+            head = loop_head(axis.var, axis.extent, len(unrolled) if axis is nest.reduce[-1] else 1)
             lines = [head, *(f"  {line}" for line in lines), "}"]
         block.lines += lines
         return [(s, [names[i] for names in sums]) for i, s in enumerate(nest.body)]
@@ -326,6 +326,6 @@ def _without(expr: Expr, buffers: set[str]) -> Expr:
     )
 
 
-def _loop(var: str, extent: int, step: int = 1) -> str:
+def loop_head(var: str, extent: int, step: int = 1) -> str:
     name = identifier(var)
     return f"for (var {name} = 0; {name} < {extent}; {name} += {step}) {{"

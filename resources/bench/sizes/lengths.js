@@ -5,7 +5,7 @@ import { openOnnxRuntime, openOurs } from "../sessions.js";
 
 /** @import { Contender, Policy } from "../rounds.js" */
 /** @import { Input, Opened } from "../sessions.js" */
-/** @typedef {{dim: string, vocabulary: number, inputs: {name: string, ids: boolean, dims: (number | string)[]}[], output: string}} Model */
+/** @typedef {{dim: string, vocabulary: number, inputs: {name: string, ids: boolean, floats?: boolean, dims: (number | string)[]}[], output: string}} Model */
 
 /** Modules that the page has compiled, whoever asked. */
 let compiled = 0;
@@ -18,12 +18,14 @@ Object.assign(WebAssembly, {
 /**
  * @param {Model} model
  * @param {number} length
- * @returns {Input[]} ids, and masks of ones
+ * @returns {Input[]} ids, masks of ones, and floats
  */
 const inputsAt = ({ inputs, dim, vocabulary }, length) =>
-  inputs.map(({ name, ids, dims }) => {
+  inputs.map(({ name, ids, floats, dims }) => {
     const shape = dims.map((d) => (d === dim ? length : Number(d)));
-    const data = BigInt64Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, i) => BigInt(ids ? (i * 7919) % vocabulary : 1));
+    const count = { length: shape.reduce((a, b) => a * b, 1) };
+    if (floats) return { name, type: "float32", dims: shape, data: Float32Array.from(count, (_, i) => Math.sin(i)) };
+    const data = BigInt64Array.from(count, (_, i) => BigInt(ids ? (i * 7919) % vocabulary : 1));
     return { name, type: "int64", dims: shape, data };
   });
 
