@@ -94,7 +94,8 @@ def _documents(
                 any_size_document(part.name, part.at, part.extents, found.dims, part.shapes)
             )
         except ModelError as error:
-            return (), (f"The bundle has Wasm kernels alone: {error.error}",)
+            why = error.error.partition(": ")[2]
+            return (), (f"The bundle has Wasm kernels alone: {why}",)
     return tuple(made), ()
 
 

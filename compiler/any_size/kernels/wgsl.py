@@ -11,15 +11,13 @@ from __future__ import annotations
 import hashlib
 import itertools
 import random
-import re
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from nnjit_studio.compiler.any_size.fit import Numbers, Vector
 from nnjit_studio.compiler.any_size.kernels.compiled import At
-from nnjit_studio.compiler.any_size.kernels.functions import Constant
+from nnjit_studio.compiler.any_size.kernels.functions import Constant, bits_of
 from nnjit_studio.compiler.any_size.kernels.samples import SMALLEST
 from nnjit_studio.compiler.any_size.kernels.scalars import (
     DIVISORS,
@@ -29,6 +27,7 @@ from nnjit_studio.compiler.any_size.kernels.scalars import (
     scalar_of,
     vector_of,
 )
+from nnjit_studio.compiler.any_size.kernels.wgsl_text import skeleton_of, tokens_of, with_sizes
 from nnjit_studio.compiler.any_size.refusal import refused
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.pipeline.wgsl import held_document, held_schedule
@@ -43,10 +42,8 @@ from nnjit_studio.records import GPU_TIERS, Kernel
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 
 TIER = GPU_TIERS[0]
-SIZES = "open_sizes"
-"""The uniform block, as the code calls it."""
 BLOCK = "z"
-"""The same, as a document calls it."""
+"""The uniform block, as a document calls it."""
 _SAMPLES = 6
 """Formulas are fitted to so many samples,"""
 _HELD_OUT = 6
@@ -62,49 +59,11 @@ _MOST_SIZES = 4096
 """Of a uniform block of 64 KiB, which every device has."""
 _TILES = (4, 8, 16, 32, 64, 128, 256)
 _ROUNDED = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-
-_NUMBER = re.compile(
-    r"(?<![\w.])(?P<digits>\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|0x[0-9a-fA-F]+|\d+)"
-    r"(?P<suffix>[iuf]?)\b"
-)
-_FIXED = re.compile(r"(array<.*, |@\w+\(|^const .*)$")
-"""What stands before a number, on its line, that has to be known when the code is compiled."""
-
+_WARPS = 4
+"""From which of these on they are threads of a workgroup."""
 
 Form = Callable[[Sequence[Program]], tuple[list[KernelDocument], tuple[int, ...]]]
 """A way to make documents of programs by one schedule, and the numbers that it cuts by."""
-
-
-@dataclass(frozen=True)
-class Token:
-    """A number in the text of a kernel, and where; ``kind`` is ``u``, ``i`` or ``f``."""
-
-    begin: int
-    end: int
-    kind: str
-    value: int | float
-
-    @property
-    def constant(self) -> Constant:
-        return ("f32", self.value) if self.kind == "f" else ("i32", self.value)
-
-
-def tokens_of(code: str) -> list[Token]:
-    """The numbers in a text, in order."""
-    found = []
-    for each in _NUMBER.finditer(code):
-        digits, kind = each["digits"], each["suffix"]
-        whole = digits.isdigit() or digits.startswith("0x")
-        if kind == "f" or not whole:
-            found.append(Token(*each.span(), "f", _f32(float(digits))))
-        else:
-            found.append(Token(*each.span(), kind or "i", int(digits, 0)))
-    return found
-
-
-def skeleton_of(code: str) -> str:
-    """The text without its numbers."""
-    return _NUMBER.sub(lambda each: f"#{each['suffix']}", code)
 
 
 def any_size_document(
@@ -133,12 +92,27 @@ def any_size_document(
         try:
             documents, cuts = form(programs[which])
             made = _Unifier(name, drawn[which], bases, tuple(shapes), cuts).unified(documents)
+            if which:
+                _check_elsewhere(name, made, form(programs[0])[0], drawn[0])
         except (CompileError, ModelError) as error:
-            first = first or error.error
+            first = first or error.error.rpartition(": ")[2].rstrip(".")
             continue
         data = made.to_bytes()
         return Kernel(name, None, TIER, data, hashlib.sha256(data).hexdigest())
     raise refused(f"{name} has no WGSL kernel for all sizes ({first})")
+
+
+def _check_elsewhere(
+    name: str, made: OpenDocument, documents: Sequence[KernelDocument], samples: Sequence[Sizes]
+) -> None:
+    """Refuse formulas that say what stands nowhere in the kernels of odd sizes, which lack some
+    guards: sizes that leave one remainder cannot tell all formulas apart."""
+    for document, sizes in zip(documents, samples, strict=True):
+        numbers = {token.bits for d in document.dispatches for token in tokens_of(d.code)}
+        for scalar in made.sizes:
+            if scalar.at(sizes) not in numbers:
+                text = ", ".join(f"{n} {v}" for n, v in sizes.items())
+                raise refused(f"a formula of the WGSL of {name} is wrong at {text}")
 
 
 def _by_template(
@@ -253,8 +227,12 @@ class _Unifier:
 
     def _atoms(self) -> Numbers:
         fitted = self.samples[:_SAMPLES]
-        divisors = (*DIVISORS, *_TILES, *self.cuts)
-        return atoms_of(fitted, self.bases, self.shapes, divisors)
+        # Tiles round up, so that goes before what the divisors would say of other remainders.
+        cuts = sorted({by for by in self.cuts if by > 1})
+        plain = sorted(self.bases, key=lambda base: base.at(fitted[0]))
+        tiles = [(base + (by - 1)) // by for by in cuts for base in plain]
+        bases = tuple(dict.fromkeys((*self.bases, *tiles)))
+        return atoms_of(fitted, bases, self.shapes, (*DIVISORS, *_TILES))
 
     def _formula(
         self, row: Sequence[Constant], atoms: Numbers, bases: Mapping[Vector, Size]
@@ -262,10 +240,12 @@ class _Unifier:
         """Of one number at all samples; it was fitted to the first of them."""
         if len(set(row)) == 1:
             return None
+        whole = self._whole_groups([int(value) for _, value in row], bases)
+        if whole is not None and row[0][0] == "i32":
+            return Scalar("int", whole)
         found = scalar_of(self.name, row[:_SAMPLES], atoms, bases, self.bases)
         for (kind, value), sizes in zip(row, self.samples, strict=True):
-            bits = struct.unpack("<i", struct.pack("<f", value))[0] if kind == "f32" else value
-            if found is None or found.at(sizes) != bits:
+            if found is None or found.at(sizes) != bits_of((kind, value)):
                 text = ", ".join(f"{n} {v}" for n, v in sizes.items())
                 raise refused(f"a formula of the WGSL of {self.name} is wrong at {text}")
         return found
@@ -283,67 +263,38 @@ class _Unifier:
             return least(across, LARGEST_GRID), rows, size(1)
         return across, self._count(y, atoms, bases), self._count(z, atoms, bases)
 
+    def _whole_groups(self, row: Sequence[int], bases: Mapping[Vector, Size]) -> Size | None:
+        """The formula of the threads of whole workgroups of one size: ``64 * ceil(n / 64)``."""
+        for by in _ROUNDED[-1:_WARPS:-1]:
+            if all(n % by == 0 for n in row):
+                groups = self._rounded([n // by for n in row], bases, (by,))
+                if groups is not None:
+                    return groups * by
+        return None
+
+    def _rounded(
+        self, row: Sequence[int], bases: Mapping[Vector, Size], by: Sequence[int]
+    ) -> Size | None:
+        """What has as many parts of one size, the last one of which may be smaller."""
+        found = []
+        for base in (*self.bases, *bases.values()):
+            values = vector_of(base, self.samples)
+            for part in by:
+                if all(-(-n // part) == count for n, count in zip(values, row, strict=True)):
+                    found.append((sum(values) / part, (base + (part - 1)) // part))
+        # Too many workgroups find nothing to do; too few would leave points out.
+        return max(found, key=lambda each: each[0])[1] if found else None
+
     def _count(self, row: Vector, atoms: Numbers, bases: Mapping[Vector, Size]) -> Size:
         """The formula of a count: most are a number of the text, rounded up to whole workgroups."""
         if len(set(row)) == 1:
             return size(row[0])
-        for base in (*self.bases, *bases.values()):
-            values = vector_of(base, self.samples)
-            for by in _ROUNDED:
-                if all(-(-n // by) == count for n, count in zip(values, row, strict=True)):
-                    return (base + (by - 1)) // by
+        rounded = self._rounded(row, bases, _ROUNDED)
+        if rounded is not None:
+            return rounded
         found = self._formula([("i32", n) for n in row], atoms, bases)
         assert found is not None
         return found.size
-
-
-def with_sizes(
-    code: str,
-    formulas: Sequence[Scalar | None],
-    scalars: Sequence[Scalar],
-    bindings: int,
-    name: str,
-) -> str:
-    """A text that reads the numbers that have a formula from the uniform block.
-
-    Parameters
-    ----------
-    formulas
-        Of each number of the text.
-    scalars
-        Elements of the block.
-    bindings
-        How many the text has already.
-    name
-        Of the kernel.
-
-    Raises
-    ------
-    ModelError
-        When a number has to be known when the code is compiled.
-    """
-    if not any(formulas):
-        return code
-    parts, end = [], 0
-    for token, formula in zip(tokens_of(code), formulas, strict=True):
-        if formula is None:
-            continue
-        line = code[code.rfind("\n", 0, token.begin) + 1 : token.begin]
-        if _FIXED.search(line):
-            raise refused(f"the WGSL of {name} has a fixed number that changes with sizes")
-        parts += [code[end : token.begin], _read(token.kind, scalars.index(formula))]
-        end = token.end
-    body = "".join((*parts, code[end:]))
-    block = f"array<vec4<u32>, {-(-len(scalars) // 4)}>"
-    line = f"@group(0) @binding({bindings}) var<uniform> {SIZES}: {block};\n"
-    enables = re.match(r"(enable [^\n]*\n)*", body)
-    place = enables.end() if enables else 0
-    return body[:place] + line + body[place:]
-
-
-def _read(kind: str, place: int) -> str:
-    word = f"{SIZES}[{place // 4}].{'xyzw'[place % 4]}"
-    return {"u": word, "i": f"i32({word})", "f": f"bitcast<f32>({word})"}[kind]
 
 
 def _outline(document: KernelDocument) -> object:
@@ -352,7 +303,3 @@ def _outline(document: KernelDocument) -> object:
         (skeleton_of(d.code), d.bindings, d.access, d.entry) for d in document.dispatches
     )
     return dispatches, document.requires, len(document.scratch)
-
-
-def _f32(value: float) -> float:
-    return float(struct.unpack("<f", struct.pack("<f", value))[0])

@@ -77,26 +77,22 @@ def test_rows_of_any_number(tmp_path: Path) -> None:
     check(tmp_path, model, [(n, 64) for n in (1, 7, 300, 64, 7)])
 
 
-def test_images_of_any_height_and_width(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stride", [1, 2])
+def test_images_of_any_height_and_width(tmp_path: Path, stride: int) -> None:
+    """Convolutions by patches, of one channel each, of one pixel; after a stride only the last."""
+    depthwise = node("Conv", ["r", "w1"], ["d"], pads=[1] * 4, group=16)
     nodes = [
-        node("Conv", ["x", "w0", "b0"], ["a"], pads=[1] * 4, strides=[2, 2]),
+        node("Conv", ["x", "w0", "b0"], ["a"], pads=[1] * 4, strides=[stride] * 2),
         node("Relu", ["a"], ["r"]),
-        node("Conv", ["r", "w1"], ["d"], pads=[1] * 4, group=16),
-        node("Conv", ["d", "w2"], ["e"]),
-        node("Add", ["e", "r"], ["s"]),
-        node("Conv", ["s", "w3"], ["y"], pads=[1] * 4),
+        *([depthwise] if stride == 1 else []),
+        node("Conv", ["d" if stride == 1 else "r", "w2"], ["e"]),
+        node("Add", ["e", "r"], ["y"]),
     ]
-    model = save(
-        tmp_path / "images.onnx",
-        nodes,
-        [1, 3, "h", "w"],
-        w0=(16, 3, 3, 3),
-        b0=(16,),
-        w1=(16, 1, 3, 3),
-        w2=(16, 16, 1, 1),
-        w3=(4, 16, 3, 3),
-    )
-    check(tmp_path, model, [(1, 3, h, w) for h, w in ((64, 96), (33, 70), (160, 31), (33, 70))])
+    shapes = {"w0": (16, 3, 3, 3), "b0": (16,), "w2": (16, 16, 1, 1)}
+    shapes |= {"w1": (16, 1, 3, 3)} if stride == 1 else {}
+    model = save(tmp_path / "images.onnx", nodes, [1, 3, "h", "w"], **shapes)
+    sizes = (64, 96), (33, 70), (1, 2), (160, 31), (33, 70)
+    check(tmp_path, model, [(1, 3, h, w) for h, w in sizes])
 
 
 def test_sequences_of_any_number_and_length(tmp_path: Path) -> None:

@@ -55,8 +55,9 @@ export class GpuSizes extends OpenModel {
    */
   parse(bytes, workload) {
     const document = /** @type {OpenDocument} */ (readDocument(bytes, workload, VERSION));
+    const sized = documentAt(document, workload, this.open.example);
     this.#documents.set(workload, document);
-    return documentAt(document, workload, this.open.example);
+    return sized;
   }
 
   /**
