@@ -155,6 +155,7 @@ def import_any(
     half_weights: bool = False,
     on_phase: Callable[[str], None] = lambda phase: None,
     winners: Winners = MappingProxyType({}),
+    webgpu: bool = False,
 ) -> AnySize | None:
     """Import a model and compile it for any size; None where all its sizes are fixed.
 
@@ -164,6 +165,8 @@ def import_any(
         Arrays by name that the model runs on; some are made up where there are none.
     winners
         What tuning found for products at one size each.
+    webgpu
+        Whether kernels for WebGPU are made too.
 
     Raises
     ------
@@ -181,7 +184,9 @@ def import_any(
 
     def compiled(variant: _Variant) -> AnySize:
         assert variant.unified is not None
-        form = open_form(variant.unified, variant.found, example, importer.store, on_phase, winners)
+        form = open_form(
+            variant.unified, variant.found, example, importer.store, on_phase, winners, webgpu
+        )
         importer.store.finish_plan(more=True)
         plan = replace(form.plan, weights_bytes=importer.store.nbytes)
         fixed = variant.found.fixed

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from nnjit_studio.compiler.any_size.constants import Prefix, Repeated
-from nnjit_studio.compiler.any_size.kernels.compiled import At, Compiled
+from nnjit_studio.compiler.any_size.kernels.compiled import At
 from nnjit_studio.compiler.any_size.kernels.tuned import Tuning, Winners
+from nnjit_studio.compiler.any_size.kernels.wgsl import any_size_document
 from nnjit_studio.compiler.any_size.probe import Probe
 from nnjit_studio.compiler.any_size.refusal import refused
 from nnjit_studio.compiler.any_size.repeats import Bases, reading_once
 from nnjit_studio.compiler.any_size.unified import Unified, calls
 from nnjit_studio.compiler.importer.buffers import Weights
+from nnjit_studio.errors import ModelError
 from nnjit_studio.model import PlanPort, PlanStep
 from nnjit_studio.model.open_plan import OpenBuffer, OpenPlan, OpenPort
 from nnjit_studio.model.size import Size, size
@@ -39,10 +41,13 @@ def open_form(
     store: Weights,
     on_phase: Callable[[str], None],
     winners: Winners,
+    webgpu: bool = False,
 ) -> OpenForm:
     """Compile a unified model for any size; whole tables are added to the weights.
 
-    Products are compiled with the settings that won at a size, where there are some.
+    Products are compiled with the settings that won at a size, where there are some. With
+    ``webgpu`` each kernel is a WGSL document too; where one cannot be, a note says so and there
+    are none.
 
     Raises
     ------
@@ -54,7 +59,13 @@ def open_form(
     example = {d.name: example[d.name] for d in found.dims}
 
     tuning = Tuning(found.dims, example, winners)
-    steps, kernels = _steps(unified, symbolic, tuning, on_phase)
+    parts, steps = _parts(unified, symbolic)
+    kernels = {}
+    for number, part in enumerate(parts):
+        if number % _TOLD == 0:
+            on_phase(f"compiling kernel {number + 1} of {len(parts)}")
+        kernels[part.name] = tuning.compiled(part.name, part.at, part.extents, part.shapes)
+    documents, notes = _documents(parts, found, on_phase) if webgpu else ((), ())
     plan = OpenPlan(
         unified.sample.plan.name,
         found.dims,
@@ -67,7 +78,25 @@ def open_form(
         0,
     )
     code = {(k.workload, k.tier): k for c in kernels.values() for k in c.code}
-    return OpenForm(plan, tuple(code.values()), tuning.notes(len(kernels)))
+    return OpenForm(plan, (*code.values(), *documents), (*tuning.notes(len(kernels)), *notes))
+
+
+def _documents(
+    parts: Sequence[_Part], found: Probe, on_phase: Callable[[str], None]
+) -> tuple[tuple[Kernel, ...], tuple[str, ...]]:
+    """The WGSL kernels of all parts, or none and why."""
+    made = []
+    for number, part in enumerate(parts):
+        if number % _TOLD == 0:
+            on_phase(f"compiling WGSL kernel {number + 1} of {len(parts)}")
+        try:
+            made.append(
+                any_size_document(part.name, part.at, part.extents, found.dims, part.shapes)
+            )
+        except ModelError as error:
+            why = error.error.partition(": ")[2]
+            return (), (f"The bundle has Wasm kernels alone: {why}",)
+    return tuple(made), ()
 
 
 def _sizes(tree: Any) -> Iterator[Size]:
@@ -127,23 +156,26 @@ def _bases(unified: Unified, step: PlanStep) -> Bases:
     return {i: tuple(c.least.shape) for i, c in made if isinstance(c, Repeated)}
 
 
-def _steps(
-    unified: Unified,
-    symbolic: Any,
-    tuning: Tuning,
-    on_phase: Callable[[str], None],
-) -> tuple[tuple[PlanStep, ...], dict[str, Compiled]]:
-    """The steps by the names of their kernels, and these."""
-    kernels: dict[str, Compiled] = {}
+@dataclass(frozen=True)
+class _Part:
+    """A kernel to be compiled."""
+
+    name: str
+    at: At
+    extents: list[Size]
+    """Of its loops."""
+    shapes: list[Size]
+
+
+def _parts(unified: Unified, symbolic: Any) -> tuple[list[_Part], tuple[PlanStep, ...]]:
+    """The kernels that steps call, and these steps by their names."""
+    made: list[_Part] = []
     names: dict[object, str] = {}
     run = calls(unified.sample.plan)
     keys = [(step.workload, tuple(_bases(unified, step).items())) for step in run]
-    count = len(set(keys))
     for position, (step, key) in enumerate(zip(run, keys, strict=True)):
         if key in names:
             continue
-        if len(names) % _TOLD == 0:
-            on_phase(f"compiling kernel {len(names) + 1} of {count}")
         program = symbolic.programs[position]
         axes = (axis for stage in program.stages for axis in stage.axes)
         extents = [a.extent for a in axes if isinstance(a.extent, Size)]
@@ -152,13 +184,13 @@ def _steps(
         name = f"{len(names)}:{step.workload.partition(':')[0]}"
         names[key] = name
         at = _reading_once(unified.program(position), dict(key[1]))
-        kernels[name] = tuning.compiled(name, at, sizes, shapes)
+        made.append(_Part(name, at, sizes, shapes))
     given = iter(keys)
     steps = tuple(
         replace(s, workload=names[next(given)] if s.op == "call" else "")
         for s in unified.sample.plan.steps
     )
-    return steps, kernels
+    return made, steps
 
 
 def _reading_once(at: At, bases: Bases) -> At:

@@ -11,7 +11,7 @@ from nnjit_studio.compiler.pipeline.passes import Artifact, Passes, check_name, 
 from nnjit_studio.compiler.templates import match
 from nnjit_studio.compiler.wgsl.core.document import Dispatch, KernelDocument
 from nnjit_studio.compiler.wgsl.core.emit import emit_group
-from nnjit_studio.compiler.wgsl.core.groups import Group, groups_of
+from nnjit_studio.compiler.wgsl.core.groups import Group, Held, groups_of
 from nnjit_studio.compiler.wgsl.core.points import Buffers
 from nnjit_studio.compiler.wgsl.core.prepare import SCRATCH, Prepared, prepare
 from nnjit_studio.compiler.wgsl.core.text import group_text, prepared_text
@@ -34,6 +34,7 @@ class _State:
     prepared: Prepared | None = None
     groups: list[Group] = field(default_factory=list)
     data: bytes = b""
+    held: Held | None = None
 
     def text(self) -> str:
         if self.data:
@@ -87,12 +88,12 @@ def from_template(
 def _prepare(state: _State) -> None:
     if state.document is None:
         state.program.check_stored()
-        state.prepared = prepare(state.program)
+        state.prepared = prepare(state.program, state.held.rows if state.held else None)
 
 
 def _group(state: _State) -> None:
     if state.prepared is not None:
-        state.groups = groups_of(state.prepared.program, state.prepared.plain)
+        state.groups = groups_of(state.prepared.program, state.prepared.plain, state.held)
 
 
 def _emit(state: _State) -> None:
@@ -105,7 +106,11 @@ def _emit(state: _State) -> None:
         later = state.groups[number + 1 :]
         needed = {load.buffer for g in later for nest in g.nests for load in nest.reads}
         dispatch, with_subgroups = emit_group(
-            Buffers(program, found.names, found.plain), group, needed, state.tier == SUBGROUPS
+            Buffers(program, found.names, found.plain),
+            group,
+            needed,
+            state.tier == SUBGROUPS,
+            state.held is not None,
         )
         dispatches.append(dispatch)
         uses_subgroups = uses_subgroups or with_subgroups
@@ -117,6 +122,37 @@ def _emit(state: _State) -> None:
 def _encode(state: _State) -> None:
     assert state.document is not None
     state.data = state.document.to_bytes()
+
+
+def held_schedule(program: Program, other: Program, tier: str) -> Held:
+    """What the default schedule of a program keeps when its sizes change.
+
+    Parameters
+    ----------
+    other
+        The same program at other sizes: rows that are longer there are no rows.
+    """
+    first, second = (_State(p, None, tier) for p in (program, other))
+    for state in (first, second):
+        _prepare(state)
+        _group(state)
+    common = set.intersection(*({r for g in s.groups for r in g.local} for s in (first, second)))
+    return Held(tuple(first.groups), frozenset(name for name, _ in common))
+
+
+def held_document(program: Program, tier: str, held: Held) -> KernelDocument:
+    """The document of a program by a schedule that holds at any sizes; its grids are not folded.
+
+    Raises
+    ------
+    CompileError
+        When the program has no such schedule.
+    """
+    state = _State(program, None, tier, held=held)
+    for run in (_prepare, _group, _emit):
+        run(state)
+    assert state.document is not None
+    return state.document
 
 
 def document_text(document: KernelDocument) -> str:

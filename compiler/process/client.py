@@ -100,6 +100,7 @@ class CompileProcess:
         on_phase: Callable[[str], None] = lambda phase: None,
         guessed: bool = False,
         winners: Mapping[str, Candidate] | None = None,
+        webgpu: bool = False,
     ) -> AnySizeModel | None:
         """Import a model and compile it for any size; None where all its sizes are fixed.
 
@@ -108,7 +109,7 @@ class CompileProcess:
         :func:`nnjit_studio.compiler.any_size.imports.import_any`.
         """
         request = op.ImportAnySizeRequest(
-            path, weights, inputs, half_weights, guessed, winners or {}
+            path, weights, inputs, half_weights, guessed, winners or {}, webgpu
         )
         reply = self.call(request, on_phase)
         if not reply.plan:

@@ -131,7 +131,8 @@ class ImportedAnySize:
 class ImportAnySizeRequest(Request[ImportedAnySize]):
     """``inputs``: arrays by name; where they are ``guessed`` and do not run, some are made up.
 
-    ``winners`` are what tuning found for workloads at one size each, by their keys.
+    ``winners`` are what tuning found for workloads at one size each, by their keys. With ``webgpu``
+    there are kernels of that tier too.
     """
 
     path: Path
@@ -140,6 +141,7 @@ class ImportAnySizeRequest(Request[ImportedAnySize]):
     half_weights: bool
     guessed: bool
     winners: Mapping[str, Candidate]
+    webgpu: bool = False
 
 
 @dataclass(frozen=True)

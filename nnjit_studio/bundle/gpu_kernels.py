@@ -5,16 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
 from nnjit_studio.bundle.manifest import BundleKernel, gpu_file_name
 from nnjit_studio.errors import BundleError
 from nnjit_studio.model import Plan
+from nnjit_studio.model.open_plan import (
+    OPEN_DOCUMENT_VERSION,
+    SCALARS,
+    OpenDocument,
+    OpenPlan,
+)
 from nnjit_studio.records import GPU_TIERS, Kernel
 
 DOCUMENT_VERSION = 1
 ACCESSES = ("read", "read_write")
+UNIFORM = ("z", "uniform")
+"""The block of sizes, and how it is bound."""
 MOST_WORKGROUPS = 65535
 """Of a dimension: the least ``maxComputeWorkgroupsPerDimension`` that WebGPU allows."""
 
@@ -65,8 +74,13 @@ class _Document:
     dispatches: list[_Dispatch]
 
 
-def document_arguments(data: bytes) -> dict[int, str]:
+def document_arguments(data: bytes, plan: OpenPlan | None = None) -> dict[int, str]:
     """The arguments that a kernel document binds, by number, and how: ``read`` or ``read_write``.
+
+    Parameters
+    ----------
+    plan
+        Of a model for any size; its kernels have formulas.
 
     Raises
     ------
@@ -74,16 +88,16 @@ def document_arguments(data: bytes) -> dict[int, str]:
         When it is no document of a known version, with the reason.
     """
     try:
-        document = msgspec.json.decode(data, type=_Document)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
+        document = _open_document(data, plan) if plan else msgspec.json.decode(data, type=_Document)
+    except (ValueError, TypeError, KeyError, RecursionError) as e:
         raise ValueError(f"it is no kernel document ({e})") from e
-    if document.version != DOCUMENT_VERSION:
+    if document.version != (OPEN_DOCUMENT_VERSION if plan else DOCUMENT_VERSION):
         raise ValueError(f"its version is {document.version!r}")
     if any(nbytes < 0 for nbytes in document.scratch):
         raise ValueError("a scratch has a negative size")
     arguments: dict[int, str] = {}
     for dispatch in document.dispatches:
-        for number, access in _bindings(dispatch, len(document.scratch)):
+        for number, access in _bindings(dispatch, len(document.scratch), plan is not None):
             if access == ACCESSES[1] or number not in arguments:
                 arguments[number] = access
     if not arguments:
@@ -91,7 +105,17 @@ def document_arguments(data: bytes) -> dict[int, str]:
     return arguments
 
 
-def _bindings(dispatch: _Dispatch, scratches: int) -> Iterator[tuple[int, str]]:
+def _open_document(data: bytes, plan: OpenPlan) -> _Document:
+    """As it is at the sizes of the plan's example."""
+    fields = msgspec.json.decode(data, type=dict[str, Any])
+    document = OpenDocument.from_json(fields, plan.dims)
+    if any(scalar.kind not in SCALARS for scalar in document.sizes):
+        raise ValueError("a size has an unknown kind")
+    sized = {"version": fields.get("version"), **document.at(plan.example)}
+    return msgspec.convert(sized, _Document)
+
+
+def _bindings(dispatch: _Dispatch, scratches: int, sized: bool) -> Iterator[tuple[int, str]]:
     """Arguments of one dispatch, after checking all of it."""
     groups = dispatch.workgroups
     if not all(1 <= n <= MOST_WORKGROUPS for n in groups):
@@ -100,6 +124,8 @@ def _bindings(dispatch: _Dispatch, scratches: int) -> Iterator[tuple[int, str]]:
         raise ValueError("a binding has no access")
     for name, access in zip(dispatch.bindings, dispatch.access, strict=True):
         form = re.fullmatch(r"([as])(0|[1-9][0-9]*)", name)
+        if sized and (name, access) == UNIFORM:
+            continue
         if access not in ACCESSES or form is None:
             raise ValueError(f"the binding {name!r} {access!r} is none")
         if form[1] == "s" and int(form[2]) >= scratches:
@@ -109,7 +135,10 @@ def _bindings(dispatch: _Dispatch, scratches: int) -> Iterator[tuple[int, str]]:
 
 
 def kernel_problems(
-    kernels: Sequence[BundleKernel], documents: Mapping[str, bytes], plans: Sequence[Plan]
+    kernels: Sequence[BundleKernel],
+    documents: Mapping[str, bytes],
+    plans: Sequence[Plan],
+    open_plan: OpenPlan | None = None,
 ) -> Iterator[str]:
     """What is wrong with the GPU kernels, one sentence each.
 
@@ -117,6 +146,8 @@ def kernel_problems(
     ----------
     documents
         Contents by file name.
+    open_plan
+        Of a model for any size; ``plans`` is then it at its example, calling its kernels by name.
     """
     by_workload = {kernel.workload: kernel for kernel in kernels}
     if len(by_workload) < len(kernels):
@@ -127,7 +158,7 @@ def kernel_problems(
             if file.file != gpu_file_name(file.sha256):
                 yield f"The GPU kernel {file.file!r} is not named by its sha256."
             try:
-                found = document_arguments(documents[file.file])
+                found = document_arguments(documents[file.file], open_plan)
             except ValueError as e:
                 yield f"The {tier} kernel of {kernel.workload} is refused: {e}."
                 continue

@@ -9,7 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -264,7 +264,9 @@ def _content_problems(archive: zipfile.ZipFile, manifest: Manifest) -> Iterator[
         files = {file.file for kernel in manifest.gpu_kernels for file in kernel.tiers.values()}
         documents = {name: _read(archive, name, LIMIT_BYTES["kernel"]) for name in files}
         plans = [p.on_gpu for p in (plan, *others)]
-        yield from kernel_problems(manifest.gpu_kernels, documents, plans)
+        if open_plan is not None:
+            plans = [replace(plan, steps=open_plan.steps)]
+        yield from kernel_problems(manifest.gpu_kernels, documents, plans, open_plan)
     if plan.weights_bytes != manifest.weights_bytes:
         yield "The weights and the plan differ in size."
     for shard in manifest.weights if len(manifest.weights) > 1 else ():

@@ -285,7 +285,8 @@ def _variants(plan: OpenPlan | None) -> set[str]:
 
 
 def _add_gpu_kernels(contents: dict[str, bytes], parts: BundleParts) -> tuple[BundleKernel, ...]:
-    called = _called([plan.on_gpu for plan in parts.plans])
+    open_plan = parts.open_plan
+    called = set(open_plan.kernels) if open_plan else _called([p.on_gpu for p in parts.plans])
     return tuple(
         BundleKernel(
             workload,

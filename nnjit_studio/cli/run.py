@@ -178,8 +178,8 @@ def export(
     try:
         with _within(budget_mb, output) as out:
             path = None
-            if not webgpu and tuning is None:
-                path = _any_size(bench, model, out, feeds, kinds, shard_bytes)
+            if tuning is None:
+                path = _any_size(bench, model, out, feeds, kinds, shard_bytes, bool(webgpu))
             if path is None:
                 bench.open_offline(model, note, feeds)
                 jobs.export(bench.model, out, True, webgpu, tuning, kinds, shard_bytes)
@@ -228,13 +228,16 @@ def _any_size(
     feeds: Feeds | None,
     kinds: Mapping[str, str],
     shard_bytes: int,
+    webgpu: bool,
 ) -> Path | None:
     """The bundle for any size; None where sizes are fixed, by the file or by the options."""
     given = bench.page.importing.shapes
     if given.dims or given.shapes:
         return None
     try:
-        made = jobs.export_any_size(bench.page, model, output, feeds, note, kinds, shard_bytes)
+        made = jobs.export_any_size(
+            bench.page, model, output, feeds, note, kinds, shard_bytes, webgpu
+        )
     except ModelError as error:
         if feeds is None:
             raise

@@ -8,8 +8,9 @@ atom is a dimension's name or ``[operation, size, size]``.
 
 from __future__ import annotations
 
+import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -23,6 +24,8 @@ from nnjit_studio.model.storage import placed
 
 OPEN_VERSION = 5
 """Of the format of plans: newer than any that has numbers alone."""
+OPEN_DOCUMENT_VERSION = 2
+"""Of the format of WGSL kernels, in the same way."""
 SCALARS = ("int", "float", "inverse")
 """What a parameter is of its size: the number, or the bits of the f32 of it or of one over it."""
 _DEEPEST = 16
@@ -163,6 +166,58 @@ class OpenPlan:
         dims = {dim.name: dim for dim in ranges}
 
         made: OpenPlan = _built(cls, fields, dims)
+        return made
+
+
+@dataclass(frozen=True)
+class OpenDispatch:
+    """A dispatch of a kernel document whose counts of workgroups follow from sizes."""
+
+    code: str
+    workgroups: tuple[Size, Size, Size]
+    bindings: tuple[str, ...]
+    access: tuple[str, ...]
+    entry: str
+
+
+@dataclass(frozen=True)
+class OpenDocument:
+    """A WGSL kernel for any size (docs/webgpu.md).
+
+    Its code reads ``sizes``, a vector each, from the uniform block that is bound as ``z``.
+    """
+
+    sizes: tuple[Scalar, ...]
+    scratch: tuple[Size, ...]
+    requires: tuple[str, ...]
+    dispatches: tuple[OpenDispatch, ...]
+
+    def at(self, sizes: Mapping[str, int]) -> dict[str, Any]:
+        """The JSON of the document of one size; its code is the same."""
+        dispatches = [
+            asdict(d) | {"workgroups": [n.at(sizes) for n in d.workgroups]} for d in self.dispatches
+        ]
+        scratch = [n.at(sizes) for n in self.scratch]
+        return {"scratch": scratch, "requires": list(self.requires), "dispatches": dispatches}
+
+    def to_bytes(self) -> bytes:
+        """UTF-8 JSON with sorted keys and no spaces: equal documents give equal bytes."""
+        data = {"version": OPEN_DOCUMENT_VERSION}
+        data |= {f: _json(getattr(self, f)) for f in self.__dataclass_fields__}
+        text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return text.encode()
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], dims: Sequence[Dim]) -> OpenDocument:
+        """Inverse of :meth:`to_bytes`, of which it takes the JSON.
+
+        Raises
+        ------
+        ValueError
+            When a field is missing or of another type.
+        """
+        fields = {name: value for name, value in data.items() if name != "version"}
+        made: OpenDocument = _built(cls, fields, {dim.name: dim for dim in dims})
         return made
 
 

@@ -27,7 +27,7 @@
  * it but `nbytes` and `label` is read outside the layer that made it.
  * @typedef {{readonly nbytes: number, readonly label: string}} GpuBuf
  */
-/** @typedef {"read" | "read_write"} Access */
+/** `uniform` is of a buffer that was made for it, which the bridge has not. @typedef {"read" | "read_write" | "uniform"} Access */
 /** @typedef {{code: string, entry: string, access: readonly Access[]}} PipelineSpec @group(0), one binding for each access */
 /**
  * `ms` is what making it took; of one that was there already, what it took then.
@@ -79,7 +79,7 @@
  * @property {Promise<{reason: string, message: string}>} lost never rejects; "destroyed" by `destroy` alone
  * @property {GpuTimestamps} timestamps
  * @property {GpuCounters} counters
- * @property {(nbytes: number, label?: string) => GpuBuf} createBuffer
+ * @property {(nbytes: number, label?: string, uniform?: boolean) => GpuBuf} createBuffer
  * @property {(buf: GpuBuf) => void} destroyBuffer when what uses it has run; twice is harmless
  * @property {(buf: GpuBuf, offset: number, bytes: Uint8Array) => void} write the bytes are copied at once; multiples of 4
  * @property {(spec: PipelineSpec) => Promise<GpuPipeline>} pipeline compiled without waiting for others; equal specs give one pipeline

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zipfile
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from nnjit_studio.errors import BundleError
 from nnjit_studio.model import PlanStep
 from nnjit_studio.model.open_plan import (
     OpenBuffer,
+    OpenDispatch,
+    OpenDocument,
     OpenKernel,
     OpenPlan,
     OpenPort,
@@ -24,6 +27,7 @@ from nnjit_studio.model.open_plan import (
     Variant,
 )
 from nnjit_studio.model.size import Dim, size
+from nnjit_studio.records import Kernel
 
 N = Dim("n", 1, 100)
 
@@ -101,3 +105,51 @@ def test_a_wrong_plan_is_a_problem(
 
 def test_a_whole_bundle_has_no_problems(tmp_path: Path) -> None:
     assert verify_bundle(written(tmp_path, plan())).ok
+
+
+def gpu_kernel(**changes: Any) -> Kernel:
+    """Of the tiny plan, for WebGPU."""
+    n = size(N)
+    dispatch = OpenDispatch(
+        "code",
+        ((n + 63) // 64, size(1), size(1)),
+        ("a0", "a1", "z"),
+        ("read", "read_write", "uniform"),
+        "main",
+    )
+    whole = replace(OpenDocument((Scalar("int", n),), (), (), (dispatch,)), **changes)
+    data = whole.to_bytes()
+    return Kernel("k", None, "wgsl", data, hashlib.sha256(data).hexdigest())
+
+
+def with_gpu(folder: Path, *gpu: Kernel) -> Path:
+    weights = folder / "w.bin"
+    weights.write_bytes(b"")
+    given = plan()
+    code = [kernel("even", module(3, 0)), kernel("odd", module(3, 1)), *gpu]
+    parts = BundleParts(given.at(given.example), weights, code, ENGINE, open_plan=given)
+    return write_bundle(folder / "b.zip", parts, "tiny", {}, CREATED)
+
+
+def test_a_kernel_for_webgpu_is_one_for_all_remainders(tmp_path: Path) -> None:
+    bundle = read_bundle(with_gpu(tmp_path, gpu_kernel()))
+    assert [k.workload for k in bundle.manifest.gpu_kernels] == ["k"]
+    (found,) = (k for k in bundle.kernels if k.tier == "wgsl")
+    again = OpenDocument.from_json(json.loads(found.data), (N,))
+    assert again.to_bytes() == found.data
+    assert again.at({"n": 100})["dispatches"][0]["workgroups"] == [2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"sizes": (Scalar("x", size(N)),)}, "a size has an unknown kind"),
+        ({"scratch": (size(N) * -4,)}, "a scratch has a negative size"),
+        ({"dispatches": ()}, "it binds no argument"),
+    ],
+)
+def test_a_wrong_kernel_for_webgpu_is_a_problem(
+    tmp_path: Path, changes: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(BundleError, match=told):
+        with_gpu(tmp_path, gpu_kernel(**changes))

@@ -23,9 +23,9 @@ const bytes = (a) => {
   return btoa(text);
 };
 try {
+  const { feeds: given, provider } = await (await fetch("feeds.json")).json();
   const session = await InferenceSession.create("manifest.json",
-    { executionProviders: ["wasm"], numThreads: 2 });
-  const given = await (await fetch("feeds.json")).json();
+    { executionProviders: [provider], numThreads: 2 });
   const results = [];
   for (const feeds of given) {
     const inputs = Object.fromEntries(Object.entries(feeds).map(([name, values]) =>
@@ -52,8 +52,11 @@ def run_bundle(
     isolated: bool,
     no_sandbox: bool,
     browser: str = "chromium",
+    gpu: str = "",
 ) -> dict[str, Any]:
     """Unpack a bundle, serve it and run it, one run for each feed of int64 rows or f32 arrays.
+
+    With a ``gpu`` of the browser it runs on WebGPU.
 
     Returns
     -------
@@ -66,10 +69,11 @@ def run_bundle(
     (site / "check.html").write_text(PAGE)
     (site / "check.js").write_text(SCRIPT)
     rows = [{name: _sent(array) for name, array in feed.items()} for feed in feeds]
-    (site / "feeds.json").write_text(json.dumps(rows))
+    provider = "webgpu" if gpu else "wasm"
+    (site / "feeds.json").write_text(json.dumps({"feeds": rows, "provider": provider}))
     with (
         serve(site, isolated) as (url, reports),
-        browsers.launch(browsers.find(browser), f"{url}/check.html", no_sandbox),
+        browsers.launch(browsers.find(browser), f"{url}/check.html", no_sandbox, gpu=gpu),
     ):
         return reports.get(timeout=LONG_S)
 

@@ -6,7 +6,7 @@
 import { CHAIN } from "../../resources/studio/gpu/clock.js";
 
 Object.assign(globalThis, {
-  GPUBufferUsage: { MAP_READ: 1, COPY_SRC: 4, COPY_DST: 8, STORAGE: 128, QUERY_RESOLVE: 512 },
+  GPUBufferUsage: { MAP_READ: 1, COPY_SRC: 4, COPY_DST: 8, STORAGE: 128, QUERY_RESOLVE: 512, UNIFORM: 64 },
   GPUMapMode: { READ: 1 },
   GPUShaderStage: { COMPUTE: 4 },
 });

@@ -15,11 +15,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from nnjit_studio.compiler.any_size.fit import Numbers, Vector
+from nnjit_studio.compiler.any_size.fit import Numbers
 from nnjit_studio.compiler.any_size.kernels.functions import (
     Constant,
     bits_of,
-    float_of,
     parts,
     with_parameters,
 )
@@ -31,6 +30,14 @@ from nnjit_studio.compiler.any_size.kernels.samples import (
     has_whole_tiles,
     is_padded,
     leaves_remainders,
+)
+from nnjit_studio.compiler.any_size.kernels.scalars import (
+    DIVISORS,
+    Sizes,
+    atoms_of,
+    bases_of,
+    scalar_of,
+    vector_of,
 )
 from nnjit_studio.compiler.any_size.kernels.small_maps import (
     open_extents,
@@ -61,15 +68,8 @@ _DRAWS, _STAGES = 6000, 6
 _MULTIPLES = 65
 _WIDE = 8
 """Tiles of so many rows want sizes twice as far apart: few leave a wanted remainder."""
-_DIVISORS = (2, 4, 8, 16, 1024)
-"""By which schedules cut: strides, lanes, panels, turns of vectors, blocks of a parallel loop."""
-
-_CUTS = (4, 8, 16, 32, 64, 128)
-"""By which counts and bytes are divided to whole vectors, turns and lines."""
-
 At = Callable[[Mapping[str, int]], Program]
 """The program of a kernel at sizes of the dimensions."""
-Sizes = Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class _Maker:
         if not self.extents:
             return []
         sizes = (*map(size, self.dims), *self.extents)
-        numbers = Numbers({self._vector(e, drawn): e for e in sizes})
+        numbers = Numbers({vector_of(e, drawn): e for e in sizes})
         maps = [c for c in (tiled(self.at(sizes)) for sizes in drawn) if c]
         if len(maps) == len(drawn):
             self.map = open_extents(maps)
@@ -214,14 +214,14 @@ class _Maker:
         """The parameter that each constant becomes, if any; the parameters; the extent."""
         atoms = self._atoms([s.sizes for s in samples], wanted)
         rows = list(zip(*(s.constants for s in samples), strict=True))
-        bases = _bases(rows, atoms)
+        bases, whole = bases_of(rows, atoms), (*map(size, self.dims), *self.extents)
         *_, extent = rows
         scalars: dict[Scalar, int] = {}
         places: list[int | None] = []
         for row in rows[:-1]:
-            scalar = self._scalar(row, atoms, bases)
+            scalar = scalar_of(self.name, row, atoms, bases, whole)
             places.append(scalars.setdefault(scalar, len(scalars)) if scalar else None)
-        found = self._scalar(extent, atoms, bases)
+        found = scalar_of(self.name, extent, atoms, bases, whole)
         return places, tuple(scalars), found.size if found else size(int(extent[0][1]))
 
     def _encoded(
@@ -331,57 +331,11 @@ class _Maker:
             low += 1
         return low
 
-    def _vector(self, value: Size, samples: Sequence[Sizes]) -> Vector:
-        return tuple(value.at(sizes) for sizes in samples)
-
     def _atoms(self, samples: Sequence[Sizes], wanted: Sequence[tuple[Size, int, int]]) -> Numbers:
-        atoms: dict[Vector, Size] = {}
         tiled = [cut for cut, _, _ in wanted]
         bases = tuple(dict.fromkeys((*map(size, self.dims), *self.extents, *tiled)))
-        divisors = sorted({*_DIVISORS, *self.cuts, *(by for _, by, _ in wanted)})
-        cut = [(b, by) for by in divisors for b in bases]
-        made = [b // by for b, by in cut] + [(b + (by - 1)) // by for b, by in cut]
-        # The last window of a convolution begins before the end: bounds count one row less.
-        beside = [b + shift for shift in (-1, 1) for b in bases]
-        plain = dict.fromkeys((*bases, *self.shapes))
-        for value in (*plain, *beside, *made):
-            vector = self._vector(value, samples)
-            if len(set(vector)) > 1:
-                atoms.setdefault(vector, value)
-        return Numbers(atoms, {v: a for v, a in atoms.items() if a in plain})
-
-    def _scalar(
-        self, row: Sequence[Constant], atoms: Numbers, bases: Mapping[Vector, Size]
-    ) -> Scalar | None:
-        """The parameter that a constant becomes; None where it stays one."""
-        kind, values = row[0][0], [value for _, value in row]
-        if len(set(values)) == 1:
-            return None
-        if kind in ("f32", "v128"):
-            floats = [v if kind == "f32" else float_of(int(v)) for v in values]
-            for way in ("float", "inverse"):
-                numbers = [v if way == "float" else 1 / v if v else math.inf for v in floats]
-                if all(abs(n) < 2**31 and abs(n - round(n)) < 1e-3 * abs(n) for n in numbers):
-                    formula = atoms.formula(tuple(map(round, numbers)))
-                    if formula is not None:
-                        return Scalar(way, formula)
-        if kind != "f32":
-            vector = tuple(map(int, values))
-            formula = (
-                atoms.formula(vector)
-                or atoms.cut_formula(vector, bases, _CUTS)
-                or atoms.shifted_formula(vector, (*map(size, self.dims), *self.extents))
-            )
-            if formula is not None:
-                return Scalar("int", formula)
-        raise refused(f"a number of {self.name} has no formula: {', '.join(map(str, values))}")
-
-
-def _bases(rows: Sequence[Sequence[Constant]], atoms: Numbers) -> dict[Vector, Size]:
-    """The whole numbers that have a formula: counts of turns are cut of them."""
-    vectors = {tuple(int(v) for _, v in row) for row in rows if row[0][0] == "i32"}
-    found = ((v, atoms.formula(v)) for v in sorted(vectors) if len(set(v)) > 1)
-    return {vector: formula for vector, formula in found if formula is not None}
+        divisors = {*DIVISORS, *self.cuts, *(by for _, by, _ in wanted)}
+        return atoms_of(samples, bases, self.shapes, divisors)
 
 
 def _holds(

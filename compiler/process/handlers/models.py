@@ -71,7 +71,7 @@ def import_for_any_size(state: State, request: ImportAnySizeRequest) -> Imported
     if request.guessed and not runs_on(path, feeds):
         feeds = {}
     half, winners = request.half_weights, request.winners
-    made = import_any(path, weights, feeds, half, state.phase, winners)
+    made = import_any(path, weights, feeds, half, state.phase, winners, request.webgpu)
     if made is None:
         return ImportedAnySize("")
     code = tuple(

@@ -24,7 +24,7 @@ LARGEST_GRID = 65535
 
 
 def emit_group(
-    buffers: Buffers, group: Group, needed: Iterable[str], subgroups: bool
+    buffers: Buffers, group: Group, needed: Iterable[str], subgroups: bool, folds: bool = False
 ) -> tuple[Dispatch, bool]:
     """The dispatch of a group, and whether it uses subgroups.
 
@@ -32,18 +32,25 @@ def emit_group(
     ----------
     needed
         Buffers that later dispatches read; other workspaces need not be stored.
+    folds
+        Whether the code does for any number of workgroups, in rows of :data:`LARGEST_GRID` where
+        there are more.
     """
     trial = _Emitter(buffers, group, None, frozenset(needed), subgroups)
+    trial.folds = folds
     trial.run()
     context = trial.context
     found = Found(frozenset(context.grouped - context.scattered), frozenset(context.loaded))
     emitter = _Emitter(buffers, group, found, frozenset(needed), subgroups)
+    emitter.folds = folds
     emitter.run()
     return emitter.dispatch(), emitter.uses_subgroups
 
 
 class _Emitter(TeamSteps):
     """The whole shader."""
+
+    folds = False
 
     @property
     def workgroups(self) -> int:
@@ -73,7 +80,7 @@ class _Emitter(TeamSteps):
             shader.line(functions.rstrip("\n"))
         groups = self.workgroups
         grid = (groups, 1, 1)
-        if groups > LARGEST_GRID:
+        if groups > LARGEST_GRID and not self.folds:
             grid = (LARGEST_GRID, -(-groups // LARGEST_GRID), 1)
         builtins = ", @builtin(subgroup_size) subgroup: u32" if self.uses_subgroups else ""
         return shader.dispatch(self.group.threads, grid, self.top.lines, builtins)
@@ -86,7 +93,8 @@ class _Emitter(TeamSteps):
             self._teams()
 
     def _workgroup(self) -> str:
-        return "wg.x" if self.workgroups <= LARGEST_GRID else f"(wg.y * {LARGEST_GRID}u + wg.x)"
+        one = self.workgroups <= LARGEST_GRID and not self.folds
+        return "wg.x" if one else f"(wg.y * {LARGEST_GRID}u + wg.x)"
 
     def _single_threads(self) -> None:
         tile = dict(self.group.tile)
@@ -113,7 +121,7 @@ class _Emitter(TeamSteps):
             high += f"{teams if group.across else group.team}"
             member, team = (high, low) if group.across else (low, high)
             lines += [f"let member = {member};", f"let team = i32({workgroup}) * {teams} + {team};"]
-        whole = count % teams == 0 and self.workgroups <= LARGEST_GRID
+        whole = count % teams == 0 and self.workgroups <= LARGEST_GRID and not self.folds
         self.live = "" if whole else f"team < {count}"
         lines.append("let p = team;" if whole else f"let p = min(team, {count - 1});")
         self._decode(self.top, "p", group.outer, {})

@@ -31,6 +31,7 @@ from nnjit_studio.compiler.wgsl.core.nests import (
     tidy,
 )
 from nnjit_studio.compiler.wgsl.core.reduction_tree import tree_of
+from nnjit_studio.errors import CompileError
 
 MAX_BUFFERS = 8
 """Storage buffers of a dispatch, by WebGPU's default limits."""
@@ -73,8 +74,26 @@ class Group:
         return nest.spatial[len(self.outer) :]
 
 
-def groups_of(program: Program, plain: frozenset[str]) -> list[Group]:
-    """The dispatches of a program, in order; ``plain`` buffers have a word for each element."""
+@dataclass(frozen=True)
+class Held:
+    """What a schedule keeps where a program comes at other sizes.
+
+    ``rows`` are workspaces that may live in workgroup memory, because no size changes theirs.
+    Teams and tiles are those of ``groups``.
+    """
+
+    groups: tuple[Group, ...]
+    rows: frozenset[str]
+
+
+def groups_of(program: Program, plain: frozenset[str], held: Held | None = None) -> list[Group]:
+    """The dispatches of a program, in order; ``plain`` buffers have a word for each element.
+
+    Raises
+    ------
+    CompileError
+        When they are others than those of what is held.
+    """
     found: list[Group] = []
     nests: list[Nest] = []
     for stage in program.stages:
@@ -86,8 +105,21 @@ def groups_of(program: Program, plain: frozenset[str]) -> list[Group]:
         else:
             found[-1] = together
         nests.append(nest)
-    teams = [_with_team(program, group, plain) for group in found]
-    return [_with_rows(program, teams, i) for i in range(len(teams))]
+    if held is None:
+        teams = [_with_team(program, group, plain) for group in found]
+    elif len(found) == len(held.groups):
+        teams = [
+            replace(group, team=like.team, tile=like.tile, across=like.across)
+            for group, like in zip(found, held.groups, strict=True)
+        ]
+    else:
+        raise CompileError(
+            f"The program has {len(found)} dispatches at one size and {len(held.groups)} at "
+            "another.",
+            "Fix its sizes.",
+        )
+    rows = None if held is None else held.rows
+    return [_with_rows(program, teams, i, rows) for i in range(len(teams))]
 
 
 def _alone(program: Program, nest: Nest, plain: frozenset[str]) -> Group:
@@ -283,15 +315,17 @@ def _tile(nest: Nest, group: Group, packed: bool) -> tuple[tuple[str, int], ...]
     return tuple((var, size) for var, size in sizes.items() if size > 1)
 
 
-def _with_rows(program: Program, groups: Sequence[Group], number: int) -> Group:
-    """Rows that only this group uses, moved to workgroup memory."""
+def _with_rows(
+    program: Program, groups: Sequence[Group], number: int, allowed: frozenset[str] | None
+) -> Group:
+    """Rows that only this group uses, moved to workgroup memory; None allows all."""
     group = groups[number]
     if group.team == 1 or group.threads != group.team:
         return group
     others = {b for i, g in enumerate(groups) if i != number for b in g.buffers}
     rows: dict[str, int] = {}
     for name in sorted({b for nest in group.nests for b in nest.written} - others):
-        if program.buffer(name).role == "workspace":
+        if program.buffer(name).role == "workspace" and (allowed is None or name in allowed):
             rows[name] = _row_size(group, name)
     if 4 * sum(rows.values()) > ROW_BYTES:
         return group

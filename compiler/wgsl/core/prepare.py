@@ -58,8 +58,13 @@ class Prepared:
     """Buffers with a word for each element."""
 
 
-def prepare(program: Program) -> Prepared:
+def prepare(program: Program, rows: frozenset[str] | None = None) -> Prepared:
     """The program to plan loops for.
+
+    Parameters
+    ----------
+    rows
+        Workspaces that may live in workgroup memory; None for all.
 
     Raises
     ------
@@ -72,6 +77,7 @@ def prepare(program: Program) -> Prepared:
         # Rows in workgroup memory are not bound, so they may stay what they are.
         groups = groups_of(program, frozenset(b.name for b in program.buffers))
         local = {name for group in groups for name, _ in group.local}
+        local = local if rows is None else local & rows
         shared = {name: output for name, output in shared.items() if name not in local}
     # A binding has one dtype: a sum of integers keeps room of its own where its result is float32.
     dtypes = {b.name: b.dtype for b in program.buffers}

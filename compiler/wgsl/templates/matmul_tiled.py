@@ -9,6 +9,7 @@ memory, one barrier a step is enough.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from nnjit_studio.compiler.wgsl.core.operand import Fetch
@@ -21,6 +22,9 @@ _WARP_COLUMNS, _WARP_ROWS = 8, 4
 """Threads of a warp over a tile: 8 columns by 4 rows read the fewest distinct vectors."""
 _BAND = 8
 """Rows of workgroups that share columns of B in the cache, where there are many of both."""
+_ROW_BY_ROW = ("let column = wg.x;", "let row = wg.y;")
+_IN_BANDS = re.compile(r"// Bands of .*\n *let order .*\n *let row .*\n *let column .*")
+"""What :func:`where` says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +72,18 @@ def where(grid: Grid) -> list[str]:
     """Which tile a workgroup makes: ``column`` and ``row``, counted in tiles."""
     band = next((b for b in (_BAND, _BAND // 2) if grid.rows % b == 0), 1)
     if band == 1 or min(grid.rows, grid.columns) < 2 * _BAND:
-        return ["let column = wg.x;", "let row = wg.y;"]
+        return [*_ROW_BY_ROW]
     return [
         f"// Bands of {band} rows, so that workgroups that run together share tiles of A and B.",
         f"let order = wg.y * {grid.columns}u + wg.x;",
         f"let row = order / {band * grid.columns}u * {band}u + order % {band}u;",
         f"let column = order % {band * grid.columns}u / {band}u;",
     ]
+
+
+def without_bands(code: str) -> str:
+    """The text of a kernel that takes its tiles row by row, whatever :func:`where` chose."""
+    return _IN_BANDS.sub("\n  ".join(_ROW_BY_ROW), code)
 
 
 def thread_place(c: GpuCandidate) -> list[str]:

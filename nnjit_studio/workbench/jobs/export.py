@@ -20,7 +20,7 @@ from nnjit_studio.commons.kernels import programs
 from nnjit_studio.commons.kernels.lots import lots_of
 from nnjit_studio.commons.kernels.programs import Written
 from nnjit_studio.errors import CompileError, UserError
-from nnjit_studio.records import TIERS, Kernel
+from nnjit_studio.records import GPU_TIERS, TIERS, Kernel
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.lab import is_lab
 from nnjit_studio.tuner.events import Finished
@@ -136,6 +136,7 @@ def export_any_size(
     on_phase: OnPhase = quiet,
     kinds: Mapping[str, str] | None = None,
     shard_bytes: int = SHARD_BYTES,
+    webgpu: bool = False,
 ) -> tuple[Path, tuple[str, ...]] | None:
     """Write a bundle that takes inputs of any size, where the model leaves sizes open.
 
@@ -147,6 +148,9 @@ def export_any_size(
         Inputs that the model runs on, which go with the bundle; some are made up without.
     kinds
         As in :func:`export`.
+    webgpu
+        Whether kernels for WebGPU go with it; where one cannot be made for any size, none does, and
+        a note says so.
 
     Returns
     -------
@@ -165,7 +169,7 @@ def export_any_size(
         arrays = feeds or _guessed(page, path)
         winners = stored_winners(page.database, page.here(WASM))
         made = page.process.import_any_size(
-            path, weights, arrays, half, on_phase, feeds is None, winners
+            path, weights, arrays, half, on_phase, feeds is None, winners, webgpu
         )
     if made is None:
         return None
@@ -175,7 +179,11 @@ def export_any_size(
         plan,
         weights,
         made.kernels,
-        engine_files(any_size=True, text=bool(shown.tokenizer)),
+        engine_files(
+            gpu=any(k.tier in GPU_TIERS for k in made.kernels),
+            any_size=True,
+            text=bool(shown.tokenizer),
+        ),
         samples=feeds or {},
         open_plan=made.plan,
         page=shown,

@@ -10,15 +10,16 @@ import { livesOf, place, rolesOfStep } from "./memory.js";
 /** @import { Binding, Dispatch, GpuBuf, GpuDevice } from "../../types/gpu.js" */
 /** @import { GpuKernel } from "./kernels.js" */
 /** @import { Store } from "./store.js" */
-/** What was loaded. @typedef {{plans: Plan[], weights: Store, state: Store}} Model */
+/** What was loaded; `blockBytes` of the block of sizes, where they are open. @typedef {{plans: Plan[], weights: Store, state: Store, blockBytes?: number}} Model */
 /** One instruction of a plan; `workload` is empty for an append. @typedef {{workload: string, commands: Dispatch[]}} Call */
 /**
  * `calls` of a plan are null while it lacks a kernel.
- * @typedef {{roles: string, arena: GpuBuf[], places: Map<number, number>[], scratch: GpuBuf[], calls: (Call[] | null)[]}} Bound
+ * @typedef {{roles: string, arena: GpuBuf[], places: Map<number, number>[], scratch: GpuBuf[], block: GpuBuf | null, calls: (Call[] | null)[]}} Bound
  */
 
 /**
- * Buffers and calls for these kernels; the buffers of now stay where the kernels' roles are the same.
+ * Buffers and calls for these kernels; the buffers of now stay where the kernels' roles are the same
+ * and, where sizes are open, where they are large enough.
  * @param {GpuDevice} device
  * @param {Model} model
  * @param {Map<string, GpuKernel>} kernels by workload
@@ -26,18 +27,21 @@ import { livesOf, place, rolesOfStep } from "./memory.js";
  * @returns {Promise<Bound | null>} null while every plan lacks a kernel
  */
 export async function bind(device, model, kernels, now) {
-  const { plans } = model;
+  const { plans, blockBytes = 0 } = model;
   const ready = plans.map((plan) => stepsOf(plan).every((s) => s.op !== "call" || kernels.has(s.workload)));
   if (!ready.includes(true)) return null;
   const rolesOf = (/** @type {string} */ workload) => /** @type {GpuKernel} */ (kernels.get(workload)).roles;
-  const roles = JSON.stringify([ready, [...kernels].map(([workload, k]) => [workload, [...k.roles.read].sort(), [...k.roles.written].sort()]).sort()]);
+  const roles = JSON.stringify([ready, [...kernels].map(([workload, k]) => [workload, [...k.roles.read].sort(), [...k.roles.written].sort()]).sort(), blockBytes && plans.map((plan) => plan.buffers.map((b) => b.nbytes))]);
   const old = now?.roles === roles ? now : null;
   const lives = old ? [] : plans.flatMap((plan, i) => (ready[i] ? livesOf(plan, i, rolesOf) : []));
   const { slots, places } = old ? { slots: [], places: old.places } : place(lives, plans.length);
   /** @type {Bound} */
-  const bound = { roles, arena: old ? [...old.arena] : [], places, scratch: [], calls: [] };
+  const bound = { roles, arena: old ? [...old.arena] : [], places, scratch: [], block: null, calls: [] };
+  const kept = blockBytes && !old ? (now?.arena ?? []) : [];
   try {
-    for (const [i, nbytes] of slots.entries()) bound.arena.push(device.createBuffer(nbytes, `arena ${i}`));
+    for (const [i, nbytes] of slots.entries()) bound.arena.push(kept[i]?.nbytes >= nbytes ? kept[i] : device.createBuffer(nbytes, `arena ${i}`));
+    bound.arena.push(...kept.slice(slots.length));
+    if (blockBytes) bound.block = now?.block && now.block.nbytes >= blockBytes ? now.block : device.createBuffer(blockBytes, "sizes", true);
     addScratch(device, [...kernels.values()], now, bound);
     for (const index of plans.keys()) bound.calls.push(ready[index] ? await callsOf(device, model, index, kernels, bound) : null);
   } catch (e) {
@@ -82,7 +86,7 @@ async function callsOf(device, model, index, kernels, bound) {
     if (append) {
       const { workgroups, ...spec } = appendKernel(append, args.length > 2);
       calls.push({ workload: "", commands: [{ op: "dispatch", pipeline: await device.pipeline(spec), bindings: /** @type {Binding[]} */ (bindings), workgroups }] });
-    } else calls.push({ workload, commands: callOf(kernelOf(workload), bindings, scratch) });
+    } else calls.push({ workload, commands: callOf(kernelOf(workload), bindings, scratch, bound.block) });
   }
   return calls;
 }
@@ -92,10 +96,13 @@ async function callsOf(device, model, index, kernels, bound) {
  * @param {Bound} bound
  * @param {Bound | null} kept whose buffers stay
  */
-export function free(device, { arena, scratch }, kept) {
-  for (const buffer of [...arena, ...scratch])
-    if (!kept?.arena.includes(buffer) && !kept?.scratch.includes(buffer)) device.destroyBuffer(buffer);
+export function free(device, bound, kept) {
+  const stays = new Set(kept ? buffersOf(kept) : []);
+  for (const buffer of buffersOf(bound)) if (!stays.has(buffer)) device.destroyBuffer(buffer);
 }
+
+/** @param {Bound} bound */
+export const buffersOf = ({ arena, scratch, block }) => [...arena, ...scratch, ...(block ? [block] : [])];
 
 /**
  * Where a buffer of a plan lies.
@@ -110,5 +117,6 @@ export function where({ plans, weights, state }, index, buffer, bound) {
   if (planned.region !== "arena") return whole((planned.region === "state" ? state : weights).find(planned));
   const at = bound?.places[index].get(buffer);
   if (!bound || at === undefined) throw new EngineError(`Buffer ${buffer} of the plan has no place yet.`, "Register a kernel for every workload.");
-  return { buffer: bound.arena[at], offset: 0, size: words(planned.nbytes) };
+  // a whole buffer where sizes are open: the same bind groups do for all of them
+  return bound.block ? whole(bound.arena[at]) : { buffer: bound.arena[at], offset: 0, size: words(planned.nbytes) };
 }

@@ -75,7 +75,7 @@ export const words = (nbytes) => Math.max(4, Math.ceil(nbytes / 4) * 4);
 /** @param {readonly Binding[]} bindings @param {readonly Access[]} access */
 function checkApart(bindings, access) {
   bindings.forEach((a, i) => {
-    if (access[i] === "read") return;
+    if (access[i] !== "read_write") return;
     const other = bindings.findIndex((b, j) => j !== i && b.buffer === a.buffer);
     if (other < 0) return;
     const b = bindings[other];

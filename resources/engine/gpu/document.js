@@ -7,20 +7,41 @@ import { GpuError } from "./errors.js";
 
 const VERSION = 1;
 const LANGUAGE = "wgsl:";
+/** The uniform block of sizes, as a document calls it. */
+export const BLOCK = "z";
 
 /**
  * @param {Uint8Array} bytes
  * @param {string} workload for messages
  * @returns {KernelDocument} whose shape is checked, not its WGSL
  */
-export function parseDocument(bytes, workload) {
+export const parseDocument = (bytes, workload) => checkDocument(readDocument(bytes, workload, VERSION), workload);
+
+/**
+ * The JSON of a document of this version.
+ * @param {Uint8Array} bytes
+ * @param {string} workload for messages
+ * @param {number} version
+ * @returns {any}
+ */
+export function readDocument(bytes, workload, version) {
   let found;
   try {
     found = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
   } catch {
     throw unfit(workload, "it is not JSON");
   }
-  if (found?.version !== VERSION) throw unfit(workload, `it has version ${found?.version}, this page reads ${VERSION}`);
+  if (found?.version !== version) throw unfit(workload, `it has version ${found?.version}, this page reads ${version}`);
+  return found;
+}
+
+/**
+ * @param {any} found
+ * @param {string} workload for messages
+ * @param {boolean} [sized] whether it may read a block of sizes
+ * @returns {KernelDocument}
+ */
+export function checkDocument(found, workload, sized = false) {
   const { scratch, requires, dispatches } = found;
   const words = Array.isArray(scratch) && scratch.every((n) => Number.isSafeInteger(n) && n > 0);
   const names = Array.isArray(requires) && requires.every((r) => typeof r === "string");
@@ -30,8 +51,9 @@ export function parseDocument(bytes, workload) {
     const whole = Array.isArray(workgroups) && workgroups.length === 3 && workgroups.every((n) => Number.isSafeInteger(n) && n >= 0);
     const bound = Array.isArray(bindings) && Array.isArray(access) && bindings.length === access.length;
     if (typeof code !== "string" || typeof entry !== "string" || !whole || !bound) throw unfit(workload, "a dispatch lacks a field");
-    if (!access.every((a) => a === "read" || a === "read_write")) throw unfit(workload, "an access is unknown");
-    const lost = bindings.find((name) => !/^[as]\d+$/.test(name) || (name[0] === "s" && !(Number(name.slice(1)) in scratch)));
+    const isBlock = (/** @type {number} */ i) => sized && bindings[i] === BLOCK && access[i] === "uniform";
+    if (!access.every((a, i) => a === "read" || a === "read_write" || isBlock(i))) throw unfit(workload, "an access is unknown");
+    const lost = bindings.find((name, i) => !isBlock(i) && !/^[as]\d+$/.test(name) || (name[0] === "s" && !(Number(name.slice(1)) in scratch)));
     if (lost !== undefined) throw unfit(workload, `the binding ${lost} is nothing`);
   }
   return found;
@@ -69,7 +91,7 @@ export const lacking = (requires, { features, info }) =>
  */
 export function rolesOf({ dispatches }) {
   /** @type {Record<Access, Set<number>>} */
-  const by = { read: new Set(), read_write: new Set() };
+  const by = { read: new Set(), read_write: new Set(), uniform: new Set() };
   for (const { bindings, access } of dispatches)
     bindings.forEach((name, i) => name[0] === "a" && by[access[i]].add(Number(name.slice(1))));
   return { read: new Set([...by.read].filter((arg) => !by.read_write.has(arg))), written: by.read_write };

@@ -2,7 +2,7 @@
 import { checkPlans, checkWeights, countsOf, feedsOf, MAIN, missing, named, outputOf, specBytes } from "../plan.js";
 import { addStep, checkRuns, newInference } from "../steps.js";
 import { appendKernel, checkSlots } from "./append.js";
-import { bind, free, where } from "./bound.js";
+import { bind, buffersOf, free, where } from "./bound.js";
 import { words } from "./commands.js";
 import { Gather } from "./gather.js";
 import { Kernels } from "./kernels.js";
@@ -10,9 +10,10 @@ import { profileSteps } from "./profile.js";
 import { padded, Store } from "./store.js";
 
 /** @import { Inference, NewKernel, Plan, Tap, Tensor } from "../../types/engine.js" */
-/** @import { GpuCounters, GpuDevice } from "../../types/gpu.js" */
+/** @import { GpuBuf, GpuCounters, GpuDevice } from "../../types/gpu.js" */
 /** @import { Bound, Call, Model } from "./bound.js" */
 /** @import { GpuKernel } from "./kernels.js" */
+/** @import { GpuSizes, Sized } from "./open/sizes.js" */
 /**
  * As of the Wasm engine, with the clock of `steps_ms` and the layer's counters.
  * @typedef {Inference & {gpu_clock: "timestamp" | "wall" | "", gpu: GpuCounters}} GpuInference
@@ -30,6 +31,7 @@ export class GpuEngine {
   /** @type {Map<string, GpuKernel>} by workload */ #kernels = new Map();
   /** @type {Bound | null} until a plan has all its kernels */ #bound = null;
   /** @type {Model | null} */ #model = null;
+  /** @type {GpuSizes | null} of a model whose sizes are open */ #sizes = null;
   #gather;
   /** @type {Promise<unknown>} */ #turn = Promise.resolve();
   #compiler;
@@ -46,10 +48,12 @@ export class GpuEngine {
    * Makes the buffers of weights and state; a GPU engine loads once.
    * @param {Plan} plan
    * @param {Record<string, Plan>} [others] further plans over the same weights and state, by name
+   * @param {GpuSizes | null} [sizes] of a model for any size, of which `plan` is one
    * @returns {Promise<number>} bytes of GPU memory
    */
-  load(plan, others = {}) {
+  load(plan, others = {}, sizes = null) {
     return this.#exclusive(async () => {
+      this.#sizes = sizes;
       const plans = [plan, ...Object.values(others)];
       checkPlans(plans);
       this.#model = { plans, weights: new Store(this.device, "weight", plans), state: new Store(this.device, "state", plans) };
@@ -88,14 +92,16 @@ export class GpuEngine {
    */
   async register(kernels, { only = false } = {}) {
     const start = performance.now();
+    const parse = this.#sizes?.parse.bind(this.#sizes);
     const compiled = await Promise.all(
-      kernels.map(({ bytes, ...header }) => this.#compiler.compile(header, bytesOf(bytes), countsOf(this.#loaded.plans, header.workload)[0])),
+      kernels.map(({ bytes, ...header }) => this.#compiler.compile(header, bytesOf(bytes), countsOf(this.#loaded.plans, header.workload)[0], parse)),
     );
     const pipeline_ms = performance.now() - start;
     return this.#exclusive(async () => {
       const fresh = compiled.map((kernel) => /** @type {[string, GpuKernel]} */ ([kernel.header.workload, kernel]));
       const next = new Map([...(only ? [] : this.#kernels), ...fresh]);
-      const bound = await bind(this.device, this.#loaded, next, this.#bound);
+      const sized = this.#sizes?.take(next);
+      const bound = sized ? await this.#boundTo(sized) : await bind(this.device, this.#loaded, next, this.#bound);
       if (bound) {
         try {
           for (const kernel of compiled) await this.#try(kernel, bound);
@@ -107,6 +113,7 @@ export class GpuEngine {
       if (this.#bound) free(this.device, this.#bound, bound);
       this.#kernels = next;
       this.#bound = bound;
+      if (sized) this.#model = this.#modelOf(sized);
       return { repack_ms: 0, pipeline_ms, memory_bytes: this.memoryBytes };
     });
   }
@@ -120,6 +127,7 @@ export class GpuEngine {
    */
   infer(inputs, { runs = 1, profile = false, least_step_ms = 0, taps = [], plan: name = MAIN } = {}) {
     return this.#exclusive(async () => {
+      if (this.#sizes && this.#bound) await this.#resize(this.#sizes, inputs, this.#bound);
       const { plan, index } = this.#named(name);
       const feeds = this.#feeds(plan, inputs);
       const calls = this.#calls(name);
@@ -205,6 +213,38 @@ export class GpuEngine {
     const result = this.#turn.then(run);
     this.#turn = result.catch(() => {});
     return result;
+  }
+
+  /**
+   * Goes to the sizes of these inputs: buffers grow where they have to, and stay.
+   * @param {GpuSizes} sizes
+   * @param {Tensor[]} inputs
+   * @param {Bound} now
+   */
+  async #resize(sizes, inputs, now) {
+    const sized = sizes.at(inputs);
+    if (sized.bound === now) return;
+    const bound = await this.#boundTo(sized);
+    if (!bound) return;
+    const stay = new Set(buffersOf(bound));
+    if (!buffersOf(now).every((buffer) => stay.has(buffer))) sizes.forget(sized);
+    sized.bound = bound;
+    free(this.device, now, bound);
+    this.#bound = bound;
+    this.#model = this.#modelOf(sized);
+    this.#plans.set(MAIN, { plan: sized.plan, index: 0 });
+  }
+
+  /** @param {Sized} sized @returns {Model} */
+  #modelOf({ plan, block }) {
+    return { ...this.#loaded, plans: [plan], blockBytes: block.length };
+  }
+
+  /** @param {Sized} sized @returns {Promise<Bound | null>} after which kernels read these sizes */
+  async #boundTo(sized) {
+    const bound = sized.bound ?? await bind(this.device, this.#modelOf(sized), sized.kernels, this.#bound);
+    if (bound) this.device.write(/** @type {GpuBuf} */ (bound.block), 0, sized.block);
+    return bound;
   }
 
   get #loaded() {

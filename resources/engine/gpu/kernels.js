@@ -1,15 +1,15 @@
 /** Kernels on a device: documents with their pipelines, and those that are refused. */
 import { words } from "./commands.js";
-import { checkFits, parseDocument, rolesOf } from "./document.js";
+import { BLOCK, checkFits, parseDocument, rolesOf } from "./document.js";
 import { GpuError } from "./errors.js";
 
 /** @import { KernelHeader } from "../../types/engine.js" */
-/** @import { Binding, Dispatch, GpuDevice, GpuPipeline } from "../../types/gpu.js" */
+/** @import { Binding, Dispatch, GpuBuf, GpuDevice, GpuPipeline } from "../../types/gpu.js" */
 /** @import { KernelDocument, Roles } from "./document.js" */
 /**
- * `pipelines` one for each dispatch; `ms` until all were compiled.
+ * `pipelines` one for each dispatch; `ms` until all were compiled; `block` is its part of the block of sizes.
  * @typedef {{header: KernelHeader, document: KernelDocument, pipelines: GpuPipeline[],
- *   roles: Roles, ms: number}} GpuKernel
+ *   roles: Roles, ms: number, block?: {offset: number, size: number}}} GpuKernel
  */
 
 export class Kernels {
@@ -25,14 +25,15 @@ export class Kernels {
    * @param {KernelHeader} header
    * @param {Uint8Array} bytes its document
    * @param {number} args how many it is given
+   * @param {(bytes: Uint8Array, workload: string) => KernelDocument} [parse]
    * @returns {Promise<GpuKernel>}
    */
-  async compile(header, bytes, args) {
+  async compile(header, bytes, args, parse = parseDocument) {
     const { workload, sha256 = "" } = header;
     const why = this.#refused.get(sha256);
     if (why) throw new GpuError("gpu-kernel", `The kernel of ${workload} was refused before: ${why}`, "Compile it with other settings.", workload);
     try {
-      const document = parseDocument(bytes, workload);
+      const document = parse(bytes, workload);
       checkFits(document, workload, args, this.device);
       const start = performance.now();
       const pipelines = await Promise.all(document.dispatches.map(({ code, entry, access }) => this.device.pipeline({ code, entry, access })));
@@ -60,15 +61,18 @@ export class Kernels {
  * @param {GpuKernel} kernel
  * @param {readonly (Binding | null)[]} args null where it has no role
  * @param {readonly Binding[]} scratch at least as many and as large as the kernel's
+ * @param {GpuBuf | null} [sizes] the block of all kernels, where sizes are open; buffers are bound as they are then
  * @returns {Dispatch[]}
  */
-export function callOf({ document, pipelines }, args, scratch) {
+export function callOf({ document, pipelines, block }, args, scratch, sizes = null) {
   return document.dispatches.map(({ workgroups, bindings }, i) => ({
     op: "dispatch",
     pipeline: pipelines[i],
     bindings: bindings.map((name) => {
+      if (name === BLOCK) return /** @type {Binding} */ ({ buffer: sizes, ...block });
       const index = Number(name.slice(1));
-      return name[0] === "a" ? /** @type {Binding} */ (args[index]) : { ...scratch[index], size: words(document.scratch[index]) };
+      if (name[0] === "a") return /** @type {Binding} */ (args[index]);
+      return sizes ? scratch[index] : { ...scratch[index], size: words(document.scratch[index]) };
     }),
     workgroups,
   }));

@@ -24,6 +24,17 @@ export function planAt(open, dims) {
 }
 
 /**
+ * The plan for these sizes in which steps call kernels by the names that they have in the open plan.
+ * @param {OpenPlan} open
+ * @param {Dims} dims
+ * @returns {Plan}
+ */
+export function everyKernel(open, dims) {
+  checkDims(open, dims);
+  return whole(open, dims, open.steps);
+}
+
+/**
  * A plan that calls every variant of each kernel: what kernels are registered for. It never runs.
  * @param {OpenPlan} open
  * @returns {Plan}

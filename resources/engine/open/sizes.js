@@ -2,34 +2,23 @@
 import { EngineError } from "../errors.js";
 import { layoutMemory, PAGE_BYTES } from "../plan.js";
 import { everyVariant, planAt } from "./plan.js";
-import { dimsOf, textOf } from "./size.js";
+import { OpenModel } from "./model.js";
+import { dimsOf } from "./size.js";
 import { warmInputs } from "./warm.js";
 
-/** @import { Loaded, OpenPlan, OpenPort, Tensor, TensorSpec } from "../../types/engine.js" */
+/** @import { Loaded, Tensor } from "../../types/engine.js" */
 /** @import { Dims } from "./size.js" */
 
 const MOST = 128;
 
-/** A dimension that is open is a text, as in ONNX Runtime. @param {OpenPort} port @returns {TensorSpec} */
-const specOf = ({ name, dtype, shape }) => ({ name, dtype, shape: /** @type {any} */ (shape.map(textOf)) });
-
-export class Sizes {
+export class Sizes extends OpenModel {
   /** @type {Map<string, Loaded>} the one used last comes last */ #made = new Map();
-  #open;
   /** Of linear memory: it keeps what the largest run took. */
   memoryBytes = 0;
 
-  /** @param {OpenPlan} open */
-  constructor(open) {
-    this.#open = open;
-    this.dims = open.dims;
-    this.inputs = open.inputs.map(specOf);
-    this.outputs = open.outputs.map(specOf);
-  }
-
   /** A plan that calls every kernel. */
   get everyVariant() {
-    return everyVariant(this.#open);
+    return everyVariant(this.open);
   }
 
   /** Forgets what was made, because kernels have changed. */
@@ -44,7 +33,7 @@ export class Sizes {
    * @returns {Loaded}
    */
   at(inputs, memory) {
-    const dims = dimsOf(this.#open, inputs);
+    const dims = dimsOf(this.open, inputs);
     const key = Object.values(dims).join();
     const known = this.#made.get(key);
     if (known) {
@@ -52,7 +41,7 @@ export class Sizes {
       this.#made.set(key, known);
       return known;
     }
-    const plan = planAt(this.#open, dims);
+    const plan = planAt(this.open, dims);
     const { addresses, state, total_bytes, pages } = layoutMemory([plan]);
     const more = pages - memory.buffer.byteLength / PAGE_BYTES;
     try {
@@ -69,7 +58,7 @@ export class Sizes {
 
   /** See {@link warmInputs}. @param {Partial<Dims>} given */
   warmInputs(given) {
-    return warmInputs(this.#open, given);
+    return warmInputs(this.open, given);
   }
 
   /**
@@ -77,6 +66,6 @@ export class Sizes {
    * @param {Dims} dims
    */
   memoryAt(dims) {
-    return layoutMemory([planAt(this.#open, dims)]).pages * PAGE_BYTES;
+    return layoutMemory([planAt(this.open, dims)]).pages * PAGE_BYTES;
   }
 }

@@ -1,11 +1,12 @@
 /** A bundle on the browser's own WebGPU. */
-import { EngineError } from "../../engine/errors.js";
+import { EngineError, script } from "../../engine/errors.js";
 import { GpuEngine } from "../../engine/gpu/engine.js";
 import { openNative } from "../../engine/gpu/native/device.js";
-import { onGpu } from "../../engine/plan.js";
+import { onGpu, OPEN_VERSION } from "../../engine/plan.js";
 import { eachShard, fetchFile } from "../bundle_fetch.js";
 
-/** @import { Bundle, GpuKernelEntry, Plan } from "../../types/engine.js" */
+/** @import { Bundle, GpuKernelEntry, OpenPlan, Plan } from "../../types/engine.js" */
+/** @import { GpuDevice } from "../../types/gpu.js" */
 
 /** Parts of the weights: a part ends where a word does. */
 const PART_BYTES = 8 * 2 ** 20;
@@ -18,17 +19,24 @@ export async function openOnGpu({ base, manifest, plan, others }) {
     const packed = device.info.language_features.includes("packed_4x8_integer_dot_product");
     const tier = packed && device.features.has("subgroups") ? "wgsl-subgroups" : "wgsl";
     const engine = new GpuEngine(device);
-    await engine.load(onGpu(/** @type {Plan} */ (plan)), others);
+    const sizes = plan.version === OPEN_VERSION ? await sizesOf(/** @type {OpenPlan} */ (plan), device) : null;
+    await engine.load(sizes?.plan ?? onGpu(/** @type {Plan} */ (plan)), others, sizes);
     const [kernels] = await Promise.all([
       Promise.all(gpu_kernels.map((entry) => fetchWgsl(base, entry, tier))),
       eachShard(manifest.weights, async (entry, offset) => upload(engine, offset, await fetchFile(base, entry))),
     ]);
     const { memory_bytes } = await engine.register(kernels);
-    return { engine, tier, threads: 1, memory_bytes, close: () => device.destroy() };
+    return { engine, sizes, tier, threads: 1, memory_bytes, close: () => device.destroy() };
   } catch (e) {
     device.destroy();
     throw e;
   }
+}
+
+/** Only bundles for any size hold it. @param {OpenPlan} plan @param {GpuDevice} device */
+async function sizesOf(plan, device) {
+  const { GpuSizes } = await script(import("../../engine/gpu/open/sizes.js"));
+  return new GpuSizes(plan, device);
 }
 
 /**

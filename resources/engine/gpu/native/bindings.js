@@ -27,7 +27,7 @@ export class BindGroups {
     if (!layout) {
       const entries = access.map((a, binding) => {
         /** @type {GPUBufferBindingType} */
-        const type = a === "read" ? "read-only-storage" : "storage";
+        const type = a === "uniform" ? "uniform" : a === "read" ? "read-only-storage" : "storage";
         return { binding, visibility: GPUShaderStage.COMPUTE, buffer: { type } };
       });
       this.#layouts.set(key, (layout = this.device.createBindGroupLayout({ label: key, entries })));

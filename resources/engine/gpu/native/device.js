@@ -82,10 +82,10 @@ export class NativeDevice {
   }
 
   /** @param {number} nbytes */
-  createBuffer(nbytes, label = "") {
+  createBuffer(nbytes, label = "", uniform = false) {
     this.#watch.alive();
     const size = bufferBytes(nbytes, this.limits);
-    const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
+    const usage = (uniform ? GPUBufferUsage.UNIFORM : GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC) | GPUBufferUsage.COPY_DST;
     const handle = this.#watch.scoped(() => this.#device.createBuffer({ label, size, usage }));
     this.counters.buffers_made++;
     this.counters.buffer_bytes += size;

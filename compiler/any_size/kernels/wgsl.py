@@ -1,0 +1,305 @@
+"""WGSL kernels whose sizes are in a uniform block: compiled once, for any size.
+
+A kernel's document is made at a few sizes by one schedule. What differs are numbers in its text,
+its counts of workgroups and its scratch; each number of the text becomes an element of the block,
+with a formula. Sizes are drawn that tiles and vectors do not divide, so that the text has every
+guard that some size needs, and no loads of vectors that some size cannot have.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from nnjit_studio.compiler.any_size.fit import Numbers, Vector
+from nnjit_studio.compiler.any_size.kernels.compiled import At
+from nnjit_studio.compiler.any_size.kernels.functions import Constant, bits_of
+from nnjit_studio.compiler.any_size.kernels.samples import SMALLEST
+from nnjit_studio.compiler.any_size.kernels.scalars import (
+    DIVISORS,
+    Sizes,
+    atoms_of,
+    bases_of,
+    scalar_of,
+    vector_of,
+)
+from nnjit_studio.compiler.any_size.kernels.wgsl_text import skeleton_of, tokens_of, with_sizes
+from nnjit_studio.compiler.any_size.refusal import refused
+from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.pipeline.wgsl import held_document, held_schedule
+from nnjit_studio.compiler.templates import match
+from nnjit_studio.compiler.wgsl.core.document import KernelDocument
+from nnjit_studio.compiler.wgsl.core.emit import LARGEST_GRID
+from nnjit_studio.compiler.wgsl.templates.matmul_tiled import without_bands
+from nnjit_studio.errors import CompileError, ModelError
+from nnjit_studio.model.open_plan import OpenDispatch, OpenDocument, Scalar
+from nnjit_studio.model.size import Dim, Size, as_function, least, size
+from nnjit_studio.records import GPU_TIERS, Kernel
+from nnjit_studio.records.gpu_candidate import GpuCandidate
+
+TIER = GPU_TIERS[0]
+BLOCK = "z"
+"""The uniform block, as a document calls it."""
+_SAMPLES = 6
+"""Formulas are fitted to so many samples,"""
+_HELD_OUT = 6
+"""and have to be right at so many more."""
+_DRAWS = 8000
+_SPREAD = {1: 4000, 2: 300, 3: 110}
+"""How far above the smallest ones sizes are drawn, by the number of dimensions: indices of any of
+them fit into 31 bits."""
+_LARGEST_POWER = 3
+_BEHIND = (0, 1)
+"""Of a tile that ends one behind its beginning, all elements but the first have guards."""
+_MOST_SIZES = 4096
+"""Of a uniform block of 64 KiB, which every device has."""
+_TILES = (4, 8, 16, 32, 64, 128, 256)
+_ROUNDED = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+_WARPS = 4
+"""From which of these on they are threads of a workgroup."""
+
+Form = Callable[[Sequence[Program]], tuple[list[KernelDocument], tuple[int, ...]]]
+"""A way to make documents of programs by one schedule, and the numbers that it cuts by."""
+
+
+def any_size_document(
+    name: str, at: At, extents: Sequence[Size], dims: Sequence[Dim], shapes: Sequence[Size]
+) -> Kernel:
+    """The WGSL kernel of a program of which only numbers change with sizes.
+
+    By its template with the first guess, where that has one text for all sizes, else by the
+    default schedule. See :func:`.compiled.any_size_kernel` for the parameters.
+
+    Raises
+    ------
+    ModelError
+        When neither has.
+    """
+    bases = tuple(dict.fromkeys((*map(size, dims), *extents)))
+    first = ""
+    drawn = [_drawn(dims, (*bases, *shapes), behind) for behind in _BEHIND]
+    programs = [[at(sizes) for sizes in samples] for samples in drawn]
+    forms: list[Form] = [_by_default]
+    if (found := match(programs[0][0])) and found.template.wgsl:
+        guess = found.template.wgsl.guess(found.subject)
+        guesses = dict.fromkeys((guess, replace(guess, split=1)))
+        forms = [*(partial(_by_template, guess=guess) for guess in guesses), _by_default]
+    for form, which in itertools.product(forms, range(len(drawn))):
+        try:
+            documents, cuts = form(programs[which])
+            made = _Unifier(name, drawn[which], bases, tuple(shapes), cuts).unified(documents)
+            if which:
+                _check_elsewhere(name, made, form(programs[0])[0], drawn[0])
+        except (CompileError, ModelError) as error:
+            first = first or error.error.rpartition(": ")[2].rstrip(".")
+            continue
+        data = made.to_bytes()
+        return Kernel(name, None, TIER, data, hashlib.sha256(data).hexdigest())
+    raise refused(f"{name} has no WGSL kernel for all sizes ({first})")
+
+
+def _check_elsewhere(
+    name: str, made: OpenDocument, documents: Sequence[KernelDocument], samples: Sequence[Sizes]
+) -> None:
+    """Refuse formulas that say what stands nowhere in the kernels of odd sizes, which lack some
+    guards: sizes that leave one remainder cannot tell all formulas apart."""
+    for document, sizes in zip(documents, samples, strict=True):
+        numbers = {token.bits for d in document.dispatches for token in tokens_of(d.code)}
+        for scalar in made.sizes:
+            if scalar.at(sizes) not in numbers:
+                text = ", ".join(f"{n} {v}" for n, v in sizes.items())
+                raise refused(f"a formula of the WGSL of {name} is wrong at {text}")
+
+
+def _by_template(
+    programs: Sequence[Program], guess: GpuCandidate
+) -> tuple[list[KernelDocument], tuple[int, ...]]:
+    """By the template of the programs, and what its tiles cut."""
+    documents = []
+    for program in programs:
+        found = match(program)
+        form = found.template.wgsl if found else None
+        made = form.document(program, found.subject, guess, TIER) if found and form else None
+        if made is None:
+            raise CompileError(f"No template takes {program.name}.", "Use the default schedule.")
+        documents.append(_unbanded(made))
+    return documents, (guess.x0, guess.y0, guess.r0, guess.x1, guess.y1, guess.r1)
+
+
+def _unbanded(document: KernelDocument) -> KernelDocument:
+    """Without the bands that tiles are taken in at some sizes."""
+    return replace(
+        document,
+        dispatches=tuple(replace(d, code=without_bands(d.code)) for d in document.dispatches),
+    )
+
+
+def _by_default(programs: Sequence[Program]) -> tuple[list[KernelDocument], tuple[int, ...]]:
+    held = held_schedule(programs[0], programs[1], TIER)
+    return [_folded(held_document(program, TIER, held)) for program in programs], ()
+
+
+def _folded(document: KernelDocument) -> KernelDocument:
+    """Its counts of workgroups in rows, as the code counts them: -1 rows stand for any number."""
+    return replace(
+        document,
+        dispatches=tuple(
+            replace(d, workgroups=(d.workgroups[0], -1, 1)) for d in document.dispatches
+        ),
+    )
+
+
+def _drawn(dims: Sequence[Dim], bases: Sequence[Size], behind: int) -> list[Sizes]:
+    """Sizes that are as odd as may be, or one behind a multiple of as large a power of two as may
+    be, all of them and what follows from them."""
+    rng, spread = random.Random(0), _SPREAD.get(len(dims), 60)
+    at = as_function(bases)
+    scored: dict[tuple[int, ...], tuple[int, Sizes]] = {}
+    for _ in range(_DRAWS):
+        sizes = {}
+        for d in dims:
+            low = -(-max(d.low, SMALLEST) // d.step)
+            sizes[d.name] = d.step * rng.randint(low, low + max(spread // d.step, 40))
+        key = at(sizes)
+        if len(set(sizes.values())) == len(sizes) and min(key, default=2) > behind:
+            twos = sum(_power_of_two(n - behind) for n in key)
+            scored.setdefault(key, (-twos if behind else twos, sizes))
+    best = sorted(scored.values(), key=lambda each: each[0])
+    return [sizes for _, sizes in best[: _SAMPLES + _HELD_OUT]]
+
+
+def _power_of_two(n: int) -> int:
+    """How often 2 divides a number, at most :data:`_LARGEST_POWER` times."""
+    return min(_LARGEST_POWER, (n & -n).bit_length() - 1)
+
+
+@dataclass
+class _Unifier:
+    name: str
+    samples: Sequence[Sizes]
+    bases: tuple[Size, ...]
+    shapes: tuple[Size, ...]
+    cuts: tuple[int, ...]
+    """Rows and columns of tiles."""
+
+    def unified(self, documents: Sequence[KernelDocument]) -> OpenDocument:
+        """One document of several, of which the last are held out."""
+        first = documents[0]
+        if any(_outline(d) != _outline(first) for d in documents[1:]):
+            raise refused(f"the WGSL of {self.name} changes with its sizes in more than numbers")
+        texts = [[tokens_of(d.code) for d in document.dispatches] for document in documents]
+        codes = list(zip(*(itertools.chain(*each) for each in texts), strict=True))
+        rows = [[token.constant for token in row] for row in codes]
+        atoms = self._atoms()
+        known = [row[:_SAMPLES] for row in rows]
+        bases = bases_of(known, atoms)
+        formulas = [self._formula(row, atoms, bases) for row in rows]
+        scalars = list(dict.fromkeys(f for f in formulas if f is not None))
+        if len(scalars) > _MOST_SIZES:
+            raise refused(f"the WGSL of {self.name} has {len(scalars)} numbers that change")
+        upcoming = iter(formulas)
+        dispatches = []
+        for number, dispatch in enumerate(first.dispatches):
+            given = [next(upcoming) for _ in texts[0][number]]
+            counts = [d.dispatches[number].workgroups for d in documents]
+            code = with_sizes(dispatch.code, given, scalars, len(dispatch.bindings), self.name)
+            open_ = code != dispatch.code
+            dispatches.append(
+                OpenDispatch(
+                    code,
+                    self._grid(counts, atoms, bases),
+                    (*dispatch.bindings, *([BLOCK] if open_ else [])),
+                    (*dispatch.access, *(["uniform"] if open_ else [])),
+                    dispatch.entry,
+                )
+            )
+        scratch = zip(*(d.scratch for d in documents), strict=True)
+        return OpenDocument(
+            tuple(scalars),
+            tuple(self._count(n, atoms, bases) for n in scratch),
+            first.requires,
+            tuple(dispatches),
+        )
+
+    def _atoms(self) -> Numbers:
+        fitted = self.samples[:_SAMPLES]
+        # Tiles round up, so that goes before what the divisors would say of other remainders.
+        cuts = sorted({by for by in self.cuts if by > 1})
+        plain = sorted(self.bases, key=lambda base: base.at(fitted[0]))
+        tiles = [(base + (by - 1)) // by for by in cuts for base in plain]
+        bases = tuple(dict.fromkeys((*self.bases, *tiles)))
+        return atoms_of(fitted, bases, self.shapes, (*DIVISORS, *_TILES))
+
+    def _formula(
+        self, row: Sequence[Constant], atoms: Numbers, bases: Mapping[Vector, Size]
+    ) -> Scalar | None:
+        """Of one number at all samples; it was fitted to the first of them."""
+        if len(set(row)) == 1:
+            return None
+        whole = self._whole_groups([int(value) for _, value in row], bases)
+        if whole is not None and row[0][0] == "i32":
+            return Scalar("int", whole)
+        found = scalar_of(self.name, row[:_SAMPLES], atoms, bases, self.bases)
+        for (kind, value), sizes in zip(row, self.samples, strict=True):
+            if found is None or found.at(sizes) != bits_of((kind, value)):
+                text = ", ".join(f"{n} {v}" for n, v in sizes.items())
+                raise refused(f"a formula of the WGSL of {self.name} is wrong at {text}")
+        return found
+
+    def _grid(
+        self,
+        counts: Sequence[tuple[int, int, int]],
+        atoms: Numbers,
+        bases: Mapping[Vector, Size],
+    ) -> tuple[Size, Size, Size]:
+        x, y, z = (tuple(axis) for axis in zip(*counts, strict=True))
+        across = self._count(x, atoms, bases)
+        if y[0] < 0:
+            rows = (across + (LARGEST_GRID - 1)) // LARGEST_GRID
+            return least(across, LARGEST_GRID), rows, size(1)
+        return across, self._count(y, atoms, bases), self._count(z, atoms, bases)
+
+    def _whole_groups(self, row: Sequence[int], bases: Mapping[Vector, Size]) -> Size | None:
+        """The formula of the threads of whole workgroups of one size: ``64 * ceil(n / 64)``."""
+        for by in _ROUNDED[-1:_WARPS:-1]:
+            if all(n % by == 0 for n in row):
+                groups = self._rounded([n // by for n in row], bases, (by,))
+                if groups is not None:
+                    return groups * by
+        return None
+
+    def _rounded(
+        self, row: Sequence[int], bases: Mapping[Vector, Size], by: Sequence[int]
+    ) -> Size | None:
+        """What has as many parts of one size, the last one of which may be smaller."""
+        found = []
+        for base in (*self.bases, *bases.values()):
+            values = vector_of(base, self.samples)
+            for part in by:
+                if all(-(-n // part) == count for n, count in zip(values, row, strict=True)):
+                    found.append((sum(values) / part, (base + (part - 1)) // part))
+        # Too many workgroups find nothing to do; too few would leave points out.
+        return max(found, key=lambda each: each[0])[1] if found else None
+
+    def _count(self, row: Vector, atoms: Numbers, bases: Mapping[Vector, Size]) -> Size:
+        """The formula of a count: most are a number of the text, rounded up to whole workgroups."""
+        if len(set(row)) == 1:
+            return size(row[0])
+        rounded = self._rounded(row, bases, _ROUNDED)
+        if rounded is not None:
+            return rounded
+        found = self._formula([("i32", n) for n in row], atoms, bases)
+        assert found is not None
+        return found.size
+
+
+def _outline(document: KernelDocument) -> object:
+    """What has to be equal at all sizes."""
+    dispatches = tuple(
+        (skeleton_of(d.code), d.bindings, d.access, d.entry) for d in document.dispatches
+    )
+    return dispatches, document.requires, len(document.scratch)

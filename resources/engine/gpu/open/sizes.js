@@ -1,0 +1,145 @@
+/**
+ * A model whose sizes are open, on a GPU. Kernels were compiled once; a size is numbers: those of a
+ * uniform block that the kernels read, counts of workgroups, and bytes of buffers.
+ */
+import { everyKernel } from "../../open/plan.js";
+import { OpenModel } from "../../open/model.js";
+import { dimsOf, scalarOf, valueOf } from "../../open/size.js";
+import { specBytes } from "../../plan.js";
+import { checkDocument, readDocument } from "../document.js";
+import { livesOf, place } from "../memory.js";
+
+/** @import { OpenPlan, Plan, Scalar, Size, Tensor } from "../../../types/engine.js" */
+/** @import { Dims } from "../../open/size.js" */
+/** @import { Bound } from "../bound.js" */
+/** @import { DocumentDispatch, KernelDocument } from "../document.js" */
+/** @import { GpuKernel } from "../kernels.js" */
+/** @typedef {Omit<DocumentDispatch, "workgroups"> & {workgroups: [Size, Size, Size]}} OpenDispatch */
+/** @typedef {{version: number, sizes: Scalar[], scratch: Size[], requires: string[], dispatches: OpenDispatch[]}} OpenDocument */
+/** What a size is; `bound` once it was bound. @typedef {{key: string, plan: Plan, kernels: Map<string, GpuKernel>, block: Uint8Array, bound: Bound | null}} Sized */
+
+const VERSION = 2;
+/** Sizes that are kept. */
+const MOST = 128;
+/** Where a kernel's part of the block may begin, on any device. */
+const ALIGNMENT = 256;
+/** Of a vector of the block. */
+const VECTOR_BYTES = 16;
+
+export class GpuSizes extends OpenModel {
+  /** @type {Map<string, OpenDocument>} by workload */ #documents = new Map();
+  /** @type {Map<string, Sized>} the one used last comes last */ #made = new Map();
+  /** @type {Map<string, GpuKernel>} */ #kernels = new Map();
+  #device;
+
+  /** @param {OpenPlan} open @param {{counters: {buffer_bytes: number}}} device */
+  constructor(open, device) {
+    super(open);
+    this.#device = device;
+  }
+
+  /** Of GPU memory, now: it keeps what the largest run took. */
+  get memoryBytes() {
+    return this.#device.counters.buffer_bytes;
+  }
+
+  /** The plan at the sizes of the example. */
+  get plan() {
+    return everyKernel(this.open, this.open.example);
+  }
+
+  /**
+   * A kernel's document at the sizes of the example.
+   * @param {Uint8Array} bytes
+   * @param {string} workload
+   */
+  parse(bytes, workload) {
+    const document = /** @type {OpenDocument} */ (readDocument(bytes, workload, VERSION));
+    const sized = documentAt(document, workload, this.open.example);
+    this.#documents.set(workload, document);
+    return sized;
+  }
+
+  /**
+   * Takes other kernels: what was made for sizes is forgotten.
+   * @param {Map<string, GpuKernel>} kernels by workload
+   * @returns {Sized} at the sizes of the example
+   */
+  take(kernels) {
+    this.#kernels = kernels;
+    this.forget();
+    return this.sized(this.open.example);
+  }
+
+  /**
+   * Forgets what was made, because buffers were replaced.
+   * @param {Sized} [kept] what was made with the new ones
+   */
+  forget(kept) {
+    this.#made.clear();
+    if (kept) this.#made.set(kept.key, kept);
+  }
+
+  /** @param {Tensor[]} inputs */
+  at(inputs) {
+    return this.sized(dimsOf(this.open, inputs));
+  }
+
+  /**
+   * @param {Dims} dims
+   * @returns {Sized}
+   */
+  sized(dims) {
+    const key = this.open.dims.map(({ name }) => dims[name]).join();
+    const made = this.#made.get(key) ?? { key, bound: null, plan: everyKernel(this.open, dims), ...this.#numbers(dims) };
+    this.#made.delete(key);
+    for (const oldest of this.#made.keys()) if (this.#made.size >= MOST) this.#made.delete(oldest);
+    this.#made.set(key, made);
+    return made;
+  }
+
+  /** Kernels with their counts, and the block of all. @param {Dims} dims */
+  #numbers(dims) {
+    /** @type {Map<string, GpuKernel>} */
+    const kernels = new Map();
+    /** @type {number[]} */
+    const words = [];
+    for (const [workload, kernel] of this.#kernels) {
+      const open = /** @type {OpenDocument} */ (this.#documents.get(workload));
+      const offset = 4 * words.length;
+      words.push(...open.sizes.map((scalar) => scalarOf(scalar, dims)));
+      while (words.length % (VECTOR_BYTES / 4)) words.push(0);
+      const block = { offset, size: 4 * words.length - offset };
+      while (words.length % (ALIGNMENT / 4)) words.push(0);
+      kernels.set(workload, { ...kernel, document: documentAt(open, workload, dims), block });
+    }
+    return { kernels, block: new Uint8Array(Int32Array.from(words).buffer) };
+  }
+
+  /**
+   * Bytes of GPU memory that a size takes.
+   * @param {Dims} dims
+   */
+  memoryAt(dims) {
+    const { plan, kernels, block } = this.sized(dims);
+    const lives = livesOf(plan, 0, (workload) => /** @type {GpuKernel} */ (kernels.get(workload)).roles);
+    const scratch = [...kernels.values()].map(({ document }) => document.scratch);
+    const most = Math.max(0, ...scratch.map(({ length }) => length));
+    const largest = Array.from({ length: most }, (_, i) => Math.max(...scratch.map((s) => s[i] ?? 0)));
+    const outputs = plan.outputs.map(({ spec }) => specBytes(spec));
+    return [plan.weights_bytes, block.length, ...place(lives, 1).slots, ...largest, ...outputs].reduce((a, b) => a + b, 0);
+  }
+
+  /** One run is enough: no kernel waits for a size. @param {Partial<Dims>} given */
+  *warmInputs(given) {
+    const { inputs } = this.sized({ .../** @type {Dims} */ (this.open.example), .../** @type {Dims} */ (given) }).plan;
+    yield inputs.map(({ spec }) => ({ ...spec, data: new Uint8Array(specBytes(spec)) }));
+  }
+}
+
+/** @param {OpenDocument} open @param {string} workload @param {Dims} dims @returns {KernelDocument} */
+function documentAt({ version, scratch, requires, dispatches }, workload, dims) {
+  const counts = (/** @type {Size[]} */ sizes) => /** @type {any} */ (sizes.map((n) => valueOf(n, dims)));
+  const sized = dispatches.map((d) => ({ ...d, workgroups: counts(d.workgroups) }));
+  return checkDocument({ version, scratch: counts(scratch), requires, dispatches: sized }, workload, true);
+}

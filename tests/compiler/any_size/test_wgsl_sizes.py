@@ -1,0 +1,118 @@
+"""WGSL kernels of any size: texts unified by their numbers, which are read from a block."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from nnjit_studio.compiler.any_size import open_form
+from nnjit_studio.compiler.any_size.imports import import_any
+from nnjit_studio.compiler.any_size.kernels.wgsl import any_size_document
+from nnjit_studio.compiler.any_size.kernels.wgsl_text import (
+    SIZES,
+    skeleton_of,
+    tokens_of,
+    with_sizes,
+)
+from nnjit_studio.compiler.any_size.refusal import refused
+from nnjit_studio.compiler.ir.tensor_ir import Axis, Buffer, Call, Load, Program, Stage, Store, Var
+from nnjit_studio.errors import ModelError
+from nnjit_studio.model.open_plan import OpenDocument, Scalar
+from nnjit_studio.model.size import Dim, size
+from nnjit_studio.records import GPU_TIERS, Kernel
+
+N = Dim("n", 1, 1 << 20)
+n = size(N)
+
+
+def unary(extent: int, width: int = 10, op: str = "exp") -> Program:
+    """y[n, width] = op(x[n, width])"""
+    buffers = (
+        Buffer("x", "f32", (extent, width), "input"),
+        Buffer("y", "f32", (extent, width), "output"),
+    )
+    index = Var("i") * width + Var("j")
+    axes = (Axis("i", extent), Axis("j", width))
+    return Program(
+        "p", buffers, (Stage("s", axes, (Store("y", index, Call(op, (Load("x", index),))),)),)
+    )
+
+
+def test_numbers_are_found_with_their_types() -> None:
+    code = "let v1 = a0[4u] + vec4<f32>(0.5f, 1e-3) + f32(7i) * 12 + 0x1fu; // x.xyz"
+    assert [(t.kind, t.value) for t in tokens_of(code)] == [
+        ("u", 4),
+        ("f", 0.5),
+        ("f", pytest.approx(1e-3)),
+        ("i", 7),
+        ("i", 12),
+        ("u", 31),
+    ]
+    assert skeleton_of("a0[4u] + 1.5f") == "a0[#u] + #f"
+
+
+def test_a_number_is_read_as_what_it_was() -> None:
+    code = "enable subgroups;\nlet a = 4u + u32(5);\nlet b = 0.5;\n"
+    scalars = (Scalar("int", n), Scalar("int", n + 1), Scalar("inverse", n))
+    text = with_sizes(code, scalars, scalars, 3, "k")
+    head, block, *body = text.splitlines()
+    assert head == "enable subgroups;"
+    assert block == f"@group(0) @binding(3) var<uniform> {SIZES}: array<vec4<u32>, 1>;"
+    assert body == [
+        f"let a = {SIZES}[0].x + u32(i32({SIZES}[0].y));",
+        f"let b = bitcast<f32>({SIZES}[0].z);",
+    ]
+    assert with_sizes(code, (None, None, None), (), 3, "k") == code
+
+
+@pytest.mark.parametrize(
+    "code", ["var<workgroup> row: array<f32, 8>;", "@workgroup_size(8)", "const c = 8u;"]
+)
+def test_a_number_that_the_gpu_has_to_know_before_is_refused(code: str) -> None:
+    with pytest.raises(ModelError, match="k has a fixed number that changes with sizes"):
+        with_sizes(code, (Scalar("int", n),), (Scalar("int", n),), 1, "k")
+
+
+@pytest.mark.parametrize("width", [1, 10, 384])
+def test_counts_of_workgroups_cover_all_points_of_any_size(width: int) -> None:
+    kernel = any_size_document("k", lambda s: unary(s["n"], width), [n], [N], [n])
+    document = OpenDocument.from_json(json.loads(kernel.data), (N,))
+    (dispatch,) = document.dispatches
+    assert dispatch.bindings == ("a0", "a1", "z") and dispatch.access[-1] == "uniform"
+    threads = int(dispatch.code.partition("@workgroup_size(")[2].partition(")")[0])
+    for extent in (1, 3, 4, 63, 64, 65, 1000, 4096, 700_001):
+        x, y, z = document.at({"n": extent})["dispatches"][0]["workgroups"]
+        assert z == 1 and x <= 65535
+        # A thread takes at most four points, and no row of workgroups is spare.
+        assert x * y * threads * 4 >= extent * width > (y - 1) * 65535 * threads
+    assert document.to_bytes() == kernel.data
+
+
+@pytest.mark.parametrize("refusal", ["", "0:exp has no WGSL kernel for all sizes (why)"])
+def test_all_kernels_of_a_model_are_wgsl_too_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: str
+) -> None:
+    def refuse(*_: object) -> Kernel:
+        raise refused(refusal)
+
+    if refusal:
+        monkeypatch.setattr(open_form, "any_size_document", refuse)
+    ports = ([helper.make_tensor_value_info(p, TensorProto.FLOAT, ["n", 10])] for p in "xy")
+    graph = helper.make_graph([helper.make_node("Exp", ["x"], ["y"])], "exp", *ports)
+    file = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), file)
+    made = import_any(file, tmp_path / "w.bin", webgpu=True)
+    assert made is not None
+    names = {k.workload for k in made.kernels if k.tier in GPU_TIERS}
+    assert names == (set() if refusal else set(made.plan.kernels))
+    assert made.notes == ((f"The bundle has Wasm kernels alone: {refusal}.",) if refusal else ())
+
+
+def test_a_kernel_that_changes_in_more_than_numbers_is_refused() -> None:
+    at = lambda s: unary(s["n"], op="exp" if s["n"] % 3 else "tanh")  # noqa: E731
+    with pytest.raises(ModelError, match=r"k has no WGSL kernel for all sizes \(.*more than numb"):
+        any_size_document("k", at, [n], [N], [n])

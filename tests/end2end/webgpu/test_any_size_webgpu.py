@@ -1,0 +1,111 @@
+"""Bundles for any size on Chromium's software WebGPU, compared with native ONNX Runtime."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from bundle_page import run_bundle
+from nnjit_command import SANDBOX, json_lines, nnjit_here
+from onnx import NodeProto, TensorProto, helper, numpy_helper
+
+node, port = helper.make_node, helper.make_tensor_value_info
+FLOAT = TensorProto.FLOAT
+
+pytestmark = [
+    pytest.mark.chromium,
+    pytest.mark.skipif(os.environ.get("NNJIT_SKIP_CHROMIUM") == "1", reason="no Chromium"),
+]
+
+
+def save(
+    file: Path, nodes: Sequence[NodeProto], x: Sequence[str | int], **shapes: tuple[int, ...]
+) -> Path:
+    """A model of random weights that takes ``x`` and gives ``y``."""
+    rng = np.random.default_rng(0)
+    weights = [
+        numpy_helper.from_array((rng.standard_normal(s) * 0.2).astype(np.float32), name)
+        for name, s in shapes.items()
+    ]
+    ports = [port("x", FLOAT, list(x))], [port("y", FLOAT, [f"y{i}" for i in range(len(x))])]
+    graph = helper.make_graph(list(nodes), file.stem, *ports, weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, file)
+    return file
+
+
+def check(folder: Path, model: Path, shapes: Sequence[tuple[int, ...]]) -> None:
+    """One bundle, one session, one run for each shape; none of them was an import's."""
+    words = ("-o", folder / "b.zip", "--webgpu", "--json", "--database", folder / "k.db")
+    json_lines(nnjit_here("export", model, *words))
+    rng = np.random.default_rng(1)
+    feeds = [{"x": rng.standard_normal(shape).astype(np.float32)} for shape in shapes]
+    report = run_bundle(
+        folder / "b.zip",
+        folder / "site",
+        feeds,
+        isolated=False,
+        no_sandbox=bool(SANDBOX),
+        gpu="software",
+    )
+    assert "error" not in report, report["error"]
+    session = onnxruntime.InferenceSession(str(model))
+    for feed, got in zip(feeds, report["results"], strict=True):
+        (wanted,) = session.run(None, feed)
+        assert got["y"]["dims"] == list(wanted.shape)
+        data = np.frombuffer(base64.b64decode(got["y"]["data"]), np.float32)
+        worst = np.abs(data.reshape(wanted.shape) - wanted).max()
+        assert worst <= 1e-3 * np.abs(wanted).max(), feed["x"].shape
+
+
+def test_rows_of_any_number(tmp_path: Path) -> None:
+    nodes = [
+        node("Gemm", ["x", "w0", "b0"], ["h"]),
+        node("Relu", ["h"], ["r"]),
+        node("Gemm", ["r", "w1", "b1"], ["l"]),
+        node("Softmax", ["l"], ["y"], axis=-1),
+    ]
+    model = save(
+        tmp_path / "rows.onnx", nodes, ["n", 64], w0=(64, 128), b0=(128,), w1=(128, 10), b1=(10,)
+    )
+    check(tmp_path, model, [(n, 64) for n in (1, 7, 300, 64, 7)])
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_images_of_any_height_and_width(tmp_path: Path, stride: int) -> None:
+    """Convolutions by patches, of one channel each, of one pixel; after a stride only the last."""
+    depthwise = node("Conv", ["r", "w1"], ["d"], pads=[1] * 4, group=16)
+    nodes = [
+        node("Conv", ["x", "w0", "b0"], ["a"], pads=[1] * 4, strides=[stride] * 2),
+        node("Relu", ["a"], ["r"]),
+        *([depthwise] if stride == 1 else []),
+        node("Conv", ["d" if stride == 1 else "r", "w2"], ["e"]),
+        node("Add", ["e", "r"], ["y"]),
+    ]
+    shapes = {"w0": (16, 3, 3, 3), "b0": (16,), "w2": (16, 16, 1, 1)}
+    shapes |= {"w1": (16, 1, 3, 3)} if stride == 1 else {}
+    model = save(tmp_path / "images.onnx", nodes, [1, 3, "h", "w"], **shapes)
+    sizes = (64, 96), (33, 70), (1, 2), (160, 31), (33, 70)
+    check(tmp_path, model, [(1, 3, h, w) for h, w in sizes])
+
+
+def test_sequences_of_any_number_and_length(tmp_path: Path) -> None:
+    """Attention over two open dimensions, in its parts."""
+    nodes = [
+        *(node("MatMul", ["x", f"w{i}"], [f"p{i}"]) for i in "qkv"),
+        node("Transpose", ["pk"], ["t"], perm=[0, 2, 1]),
+        node("MatMul", ["pq", "t"], ["s"]),
+        node("Softmax", ["s"], ["a"], axis=-1),
+        node("MatMul", ["a", "pv"], ["o"]),
+        node("Add", ["o", "x"], ["z"]),
+        node("LayerNormalization", ["z", "g", "b"], ["y"]),
+    ]
+    shapes = {f"w{i}": (32, 32) for i in "qkv"} | {"g": (32,), "b": (32,)}
+    model = save(tmp_path / "text.onnx", nodes, ["batch", "sequence", 32], **shapes)
+    check(tmp_path, model, [(1, 5, 32), (3, 17, 32), (2, 128, 32), (1, 300, 32), (3, 17, 32)])
