@@ -39,6 +39,7 @@ MODULES = (
     "nnjit_studio.cli.house.at_work",
     "nnjit_studio.cli.running",
 )
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 LARGEST = 1 << 17
 """Bytes of a message; one that is larger is an error of its sender."""
 _address = ""
@@ -104,7 +105,7 @@ def _served() -> str:
             address = str(Path(tempfile.mkdtemp(prefix="nnjit-loaded-"), "socket"))
             server = subprocess.Popen(
                 [sys.executable, __file__, address], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                start_new_session=True, env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+                start_new_session=True, env=os.environ | ONE_THREAD,
             )  # fmt: skip
             assert server.stdin and server.stdout
             assert server.stdout.readline() == b"ready\n"
