@@ -40,6 +40,8 @@ MODULES = (
     "nnjit_studio.cli.running",
 )
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+CAN_FORK = sys.platform == "linux"
+"""Elsewhere sockets of packets and descriptors of processes are missing: processes are fresh."""
 LARGEST = 1 << 17
 """Bytes of a message; one that is larger is an error of its sender."""
 _address = ""

@@ -15,6 +15,8 @@ from waiting import until
 
 from nnjit_studio.compiler.process.client import CompileProcess
 
+pytestmark = pytest.mark.skipif(not loaded.CAN_FORK, reason="every process is fresh here")
+
 
 @pytest.mark.parametrize(
     "words",
