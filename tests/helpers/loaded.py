@@ -164,6 +164,8 @@ def _watch(connection: socket.socket) -> Callable[[], object]:
     _, status = os.waitpid(pid, 0)
     with contextlib.suppress(OSError):
         connection.send(str(os.waitstatus_to_exitcode(status)).encode())
+        while connection.recv(LARGEST):
+            pass  # a message unread at the end of this process would be an error of its sender
     os._exit(0)
 
 

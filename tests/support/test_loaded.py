@@ -68,6 +68,16 @@ def test_a_signal_is_told_and_so_is_a_kill(tmp_path: Path) -> None:
     process.kill()  # harmless
 
 
+def test_a_kill_that_comes_too_late_loses_no_exit_code(tmp_path: Path) -> None:
+    process, _pipe = compile_process(tmp_path)
+    os.kill(process.pid, signal.SIGSEGV)
+    until(lambda: not Path(f"/proc/{process.pid}").exists())
+    process.kill()
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGSEGV
+
+
 def test_a_process_that_nobody_holds_ends(tmp_path: Path) -> None:
     process, _pipe = compile_process(tmp_path)
     pid = process.pid
