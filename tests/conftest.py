@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import loaded
 import pytest
 
 import nnjit_studio  # noqa: F401  (switches ONNX Runtime's telemetry off before a test loads it)
+from nnjit_studio.compiler.process import child
 
+SPAWNED = child.spawned
 GOLDEN = Path(__file__).parent / "golden"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="rewrite recorded files")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def forked_compile_processes() -> Iterator[None]:
+    """Where the start of a compile process is not what is tested."""
+    with pytest.MonkeyPatch.context() as patch:
+        if loaded.CAN_FORK:
+            patch.setattr(child, "spawned", loaded.compile_process)
+        yield
+
+
+@pytest.fixture(scope="module")
+def fresh_compile_processes() -> Iterator[None]:
+    """Compile processes as users have them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(child, "spawned", SPAWNED)
+        yield
 
 
 @pytest.fixture

@@ -32,6 +32,20 @@ ERRORS: dict[str, type[NnjitError]] = {
 """Errors that keep their class on the way; any other is a bug where a kernel is not to blame."""
 
 
+def spawned(pipe: Connection, chatter_file: str, memory_bytes: int, ahead: bool) -> SpawnProcess:
+    """A compile process as a fresh Python, which shares nothing with this one."""
+    process = multiprocessing.get_context("spawn").Process(
+        target=worker.serve,
+        args=(pipe, chatter_file, memory_bytes, ahead),
+        name="nnjit-compile",
+        daemon=True,
+    )
+    # Measured kernels share the cores: the reference's BLAS stays on one.
+    with _environment(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1"):
+        process.start()
+    return process
+
+
 class _Lost(Exception):
     """The process is gone, or too late: the text says why."""
 
@@ -98,17 +112,8 @@ class Child:
     def _ensure(self, ahead: bool = False) -> Connection:
         if self.process is not None and self.process.is_alive() and self._pipe is not None:
             return self._pipe
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        self.process = context.Process(
-            target=worker.serve,
-            args=(theirs, self._chatter, self._memory_bytes, ahead),
-            name="nnjit-compile",
-            daemon=True,
-        )
-        # Measured kernels share the cores: the reference's BLAS stays on one.
-        with _environment(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1"):
-            self.process.start()
+        ours, theirs = multiprocessing.Pipe()
+        self.process = spawned(theirs, self._chatter, self._memory_bytes, ahead)
         theirs.close()
         self._pipe = ours
         if self._programs:

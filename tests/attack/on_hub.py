@@ -104,4 +104,4 @@ def _answers(hub: Hub) -> bool:
 
 def _connected(hub: Hub) -> socket.socket:
     port = urlsplit(hub.origin).port or 0
-    return socket.create_connection(("127.0.0.1", port), timeout=30)
+    return socket.create_connection(("127.0.0.1", port), timeout=60)

@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 import pytest
 from hostile_models import HOSTILE, relus, save
+from on_files import LATE_S, cpu_s, warm
 from onnx_models import mlp
 
 from nnjit_studio.cli.common import load_inputs
@@ -22,15 +23,12 @@ from nnjit_studio.compiler.onnx_file.check import load_model
 from nnjit_studio.compiler.process.client import CompileProcess
 from nnjit_studio.errors import ModelError, UserError
 
-SECONDS = 60
-"""Of the clock: this machine may be busy; `make attack` counts processor time."""
 PEAK_BYTES = 1 << 30
 
 
 @pytest.fixture(scope="module")
-def process() -> Iterator[CompileProcess]:
-    process = CompileProcess()
-    process.start()
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CompileProcess]:
+    process = warm(tmp_path_factory.mktemp("warm"))
     yield process
     process.close()
 
@@ -41,10 +39,10 @@ def test_a_small_model_that_asks_for_much_is_refused_at_once(
 ) -> None:
     path = tmp_path / f"{name}.onnx"
     save(HOSTILE[name](), path)
-    before = time.monotonic()
+    before = cpu_s(process)
     with pytest.raises(ModelError, match=r"MiB|more than \d+ nodes|calls itself|fewer nodes"):
         process.import_model(path, tmp_path / "w.bin")
-    assert time.monotonic() - before < SECONDS
+    assert cpu_s(process) - before < LATE_S
     assert _peak_bytes(process) < PEAK_BYTES
 
 
@@ -52,7 +50,7 @@ def test_nodes_in_reverse_order_are_sorted_in_linear_time(tmp_path: Path) -> Non
     save(relus(20_000, reverse=True), tmp_path / "reverse.onnx")
     before = time.process_time()
     model = load_model(tmp_path / "reverse.onnx")
-    assert time.process_time() - before < SECONDS
+    assert time.process_time() - before < LATE_S
     assert [node.name for node in model.graph.node] == [f"n{i}" for i in range(20_000)]
 
 
@@ -87,7 +85,7 @@ def test_a_job_without_progress_ends() -> None:
         "with budget.limited(1):\n"
         "    sum(range(10**11))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], timeout=300, check=False)
     assert done.returncode == -27  # SIGPROF
 
 
@@ -151,7 +149,7 @@ def test_a_name_that_is_not_ascii_is_read_in_any_locale(tmp_path: Path) -> None:
     environment = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)],
-        env=environment, capture_output=True, text=True, timeout=120, check=False,
+        env=environment, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.stdout.strip().isdigit(), (path, done.stderr[-300:])
 
@@ -169,7 +167,7 @@ def test_a_lower_limit_of_the_shell_is_kept(tmp_path: Path) -> None:
     (tmp_path / "run.py").write_text(code)
     line = f"ulimit -v 12000000; exec {sys.executable} {tmp_path}/run.py {tmp_path}"
     done = subprocess.run(
-        ["bash", "-c", line], capture_output=True, text=True, timeout=120, check=False
+        ["bash", "-c", line], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.stdout.strip() == "m", done.stderr[-500:]
 

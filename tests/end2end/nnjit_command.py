@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import loaded
 import pytest
 
 from nnjit_studio.cli.main import main
@@ -27,10 +28,11 @@ LONG_S = 600.0
 
 
 def nnjit(*arguments: Any, timeout_s: float = LONG_S) -> subprocess.CompletedProcess[str]:
-    """Run to the end; standard output and error as text."""
-    return subprocess.run(
-        [*NNJIT, *map(str, arguments)], capture_output=True, text=True, timeout=timeout_s
-    )
+    """Run to the end, in a process forked from one that has loaded the Studio where that can be."""
+    words = [*map(str, arguments)]
+    if loaded.CAN_FORK:
+        return loaded.command(words, timeout_s)
+    return subprocess.run([*NNJIT, *words], capture_output=True, text=True, timeout=timeout_s)
 
 
 def nnjit_here(*arguments: Any) -> subprocess.CompletedProcess[str]:

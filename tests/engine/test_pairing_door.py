@@ -53,7 +53,7 @@ def trusting(door: Door) -> ssl.SSLContext:
 def post(door: Door, path: str, document: object, token: str = "") -> tuple[int, str]:
     """Status and the token of an answer."""
     place = urlsplit(door.address)
-    client = http.client.HTTPSConnection(HOUSE, place.port or 0, context=trusting(door), timeout=30)
+    client = http.client.HTTPSConnection(HOUSE, place.port or 0, context=trusting(door), timeout=60)
     headers = {"Origin": door.address.rstrip("/"), "Cookie": f"{COOKIE}={token}"}
     client.request("POST", path, json.dumps(document), headers)
     answer = client.getresponse()

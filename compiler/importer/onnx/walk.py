@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ _MAX_INTEGERS = 1 << 20
 """Elements up to which a constant is evaluated here; larger ones are the importer's."""
 _MAX_DATA = 1024
 """Elements up to which a constant may be a shape or an axis for type inference."""
+_REMEMBERED = 512
+"""Bytes of an input or attribute up to which a computation is done once for all nodes alike."""
 _LEAST_CONSTANT = 1 << 28
 """Bytes up to which any model may compute a constant; larger weights allow larger ones."""
 _KEPT = {"DequantizeLinear", "RandomNormal", "RandomUniform", "RandomNormalLike",
@@ -47,6 +49,7 @@ class Walk:
         self.ir_version = model.ir_version
         self.types: dict[str, TypeProto] = {}
         self.values: dict[str, Array] = {}
+        self.computed: dict[Hashable, list[Array]] = {}
         self.sequences: dict[str, list[str]] = {}
         self.alias: dict[str, str] = {}
         self.scopes: list[dict[str, str]] = []
@@ -135,6 +138,11 @@ class Walk:
 
     def plain(self, node: onnx.NodeProto) -> None:
         """Evaluate the node, or keep it with the types of its outputs."""
+        computation = self._computation(node)
+        if computation in self.computed:
+            for name, value in zip(node.output, self.computed[computation], strict=True):
+                self.settle(name, value)
+            return
         inferred = self.infer(node)
         self._check_size(node, inferred)
         if node.op_type not in _KEPT and all(n in self.values for n in node.input if n):
@@ -143,6 +151,8 @@ class Walk:
                 _small(t.elem_type, [d.dim_value for d in t.shape.dim]) for t in sizes
             )  # fmt: skip
             if fits and self.evaluate(node):
+                if computation is not None:
+                    self.computed[computation] = [self.values[n] for n in node.output]
                 return
         self._assume(node)
         for name in node.output:
@@ -151,6 +161,24 @@ class Walk:
             elif name in self.declared:
                 self.types[name] = self.declared[name]
         self.nodes.append(node)
+
+    def _computation(self, node: onnx.NodeProto) -> Hashable:
+        """All that the results of a small node of constants hang on; None for any other node.
+
+        Laid-out loops and the shapes of layers alike compute the same thing many times.
+        """
+        inputs = [self.values.get(n) for n in node.input]
+        parts: list[Hashable] = [node.domain, node.op_type, len(node.output)]
+        for value in inputs:
+            if value is None or value.dtype.hasobject or value.nbytes > _REMEMBERED:
+                return None
+            parts.append((value.dtype, value.shape, value.tobytes()))
+        for attribute in node.attribute:
+            graph = attribute.HasField("g") or attribute.graphs
+            if graph or attribute.ByteSize() > _REMEMBERED:
+                return None
+            parts.append(attribute.SerializeToString(deterministic=True))
+        return tuple(parts) if all(node.output) else None
 
     def _check_size(self, node: onnx.NodeProto, inferred: Mapping[str, TypeProto]) -> None:
         """Refuse what no memory holds, by its type, before anybody makes it."""

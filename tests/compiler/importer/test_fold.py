@@ -10,9 +10,11 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 from run_plan import run_by_kernels
 
 from nnjit_studio.compiler.importer import import_model
+from nnjit_studio.compiler.importer.onnx import walk
 from nnjit_studio.compiler.importer.onnx.fold import MAX_TRIPS, fold, fold_for
 from nnjit_studio.errors import UnsupportedOpError
 from nnjit_studio.model import GivenShapes
@@ -190,6 +192,27 @@ def test_a_loop_ends_by_its_own_condition() -> None:
         None, {"x": np.zeros(3, np.float32)}
     )
     assert stacked[:, 0].tolist() == [0, 1, 9]
+
+
+def test_the_same_computation_is_done_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+
+    def evaluator(alone: onnx.ModelProto) -> Any:
+        ran.append(alone.graph.node[0].op_type)
+        return ReferenceEvaluator(alone)
+
+    monkeypatch.setattr(walk, "ReferenceEvaluator", evaluator)
+    weights = {"a": [1, 2], "same": [1, 2], "column": [[1], [2]], "other": [2, 1]}
+    nodes = [node("Neg", [name], [f"-{name}"]) for name in weights]
+    nodes += [node("Add", ["x", f"-{name}"], [f"y {name}"]) for name in weights]
+    outputs = {f"y {name}": 2 if name == "column" else 1 for name in weights}
+    arrays = {name: np.array(value, np.float32) for name, value in weights.items()}
+    folded = fold(model(nodes, [port("x", FLOAT, [2])], outputs, **arrays))
+    assert ran == ["Neg"] * 3 and kinds(folded) == ["Add"] * 4
+    x = rand(2)
+    got = onnxruntime.InferenceSession(folded.SerializeToString()).run(None, {"x": x})
+    for result, value in zip(got, arrays.values(), strict=True):
+        np.testing.assert_array_equal(result, x - value)
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_fixture_travels(process: CompileProcess, model: ImportedModel) -> None:
 def test_a_crash_costs_one_job(process: CompileProcess, model: ImportedModel) -> None:
     assert process._child.process is not None and process._child.process.pid is not None
     os.kill(process._child.process.pid, signal.SIGSEGV)
-    process._child.process.join(10)
+    process._child.process.join(60)
     first = Compiler(process).compile(model.workloads[0], CANDIDATE, TIERS)
     assert first.error == ""
 

@@ -1,0 +1,194 @@
+"""Processes that are forked from one which has loaded the Studio, in place of fresh Pythons.
+
+A Python that has read the command line and TVM is half of what a short verb takes, and a run of
+all tests would start some hundreds. What a process of its own is for stays: it has an address
+space, limits and an end of its own. Tests of the start itself, and of strangers' files, take
+fresh ones. Not carried over: umask, limits, and variables that Python reads at its start.
+
+As a program this file is the server: it has one thread, so that it can be forked, and ends with its
+standard input. Each process that was asked for has a watcher, which says how it ended and ends
+it when the one who asked says so or is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+MODULES = (
+    "nnjit_studio.compiler.importer",
+    "nnjit_studio.compiler.process.handlers.experiments",
+    "nnjit_studio.compiler.process.handlers.kernels",
+    "nnjit_studio.compiler.process.handlers.models",
+    "nnjit_studio.cli.main",
+    "nnjit_studio.cli.house.at_work",
+    "nnjit_studio.cli.running",
+)
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+CAN_FORK = sys.platform == "linux"
+"""Elsewhere sockets of packets and descriptors of processes are missing: processes are fresh."""
+LARGEST = 1 << 17
+"""Bytes of a message; one that is larger is an error of its sender."""
+_address = ""
+_starting = threading.Lock()
+
+
+class Forked:
+    """A started process, as ``multiprocessing`` has them: what is asked for, and its files."""
+
+    exitcode: int | None = None
+
+    def __init__(self, job: dict[str, Any], files: Sequence[int]) -> None:
+        self._lock = threading.Lock()
+        self._watcher = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._close = weakref.finalize(self, self._watcher.close)
+        self._watcher.connect(_served())
+        place = {"variables": dict(os.environ), "folder": os.getcwd(), "address": _served()}
+        socket.send_fds(self._watcher, [json.dumps(job | place).encode()], files)
+        self.pid = int(self._watcher.recv(LARGEST))
+
+    def is_alive(self) -> bool:
+        self.join(0.0)
+        return self.exitcode is None
+
+    def join(self, timeout_s: float | None = None) -> None:
+        with self._lock:
+            if self.exitcode is None and select.select([self._watcher], [], [], timeout_s)[0]:
+                self.exitcode = int(self._watcher.recv(LARGEST))
+                self._close()
+
+    def kill(self) -> None:
+        with contextlib.suppress(OSError):  # it has ended
+            self._watcher.send(b"kill")
+
+
+def compile_process(pipe: Connection, *arguments: Any) -> Forked:
+    """In place of ``child.spawned``."""
+    job = {"verb": "compile", "arguments": arguments}
+    return Forked(job, [0, 1, 2, pipe.fileno()])
+
+
+def command(words: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
+    """``nnjit`` with these words, run to its end; standard output and error as text."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        process = Forked({"verb": "nnjit", "arguments": words}, [0, out.fileno(), err.fileno()])
+        process.join(timeout_s)
+        if process.is_alive():
+            process.kill()
+            process.join()
+            raise subprocess.TimeoutExpired(["nnjit", *words], timeout_s)
+        assert process.exitcode is not None
+        for file in (out, err):
+            file.seek(0)
+        said = (file.read().decode() for file in (out, err))
+        return subprocess.CompletedProcess(["nnjit", *words], process.exitcode, *said)
+
+
+def _served() -> str:
+    """Where the server of this process listens, which is started by the first who asks."""
+    global _address
+    with _starting:
+        if not _address:
+            address = str(Path(tempfile.mkdtemp(prefix="nnjit-loaded-"), "socket"))
+            server = subprocess.Popen(
+                [sys.executable, __file__, address], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                start_new_session=True, env=os.environ | ONE_THREAD,
+            )  # fmt: skip
+            assert server.stdin and server.stdout
+            assert server.stdout.readline() == b"ready\n"
+            server.stdout.close()
+            weakref.finalize(_starting, _end, server)  # at the end of this process
+            _address = address
+        return _address
+
+
+def _end(server: subprocess.Popen[bytes]) -> None:
+    assert server.stdin
+    server.stdin.close()
+    server.wait()
+
+
+def _serve(address: str) -> Callable[[], object]:
+    """Ends in a forked process alone: with what it is to do."""
+    for name in MODULES:
+        importlib.import_module(name)
+    assert len(os.listdir("/proc/self/task")) == 1, "a process with threads cannot be forked"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(address)
+        listener.listen(64)
+        print("ready", flush=True)
+        while 0 not in (readable := select.select([listener, 0], [], [], 1.0)[0]):
+            if readable:
+                connection, _ = listener.accept()
+                if os.fork() == 0:
+                    listener.close()
+                    return _watch(connection)
+                connection.close()
+            with contextlib.suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+    os.unlink(address)
+    os.rmdir(Path(address).parent)
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.wait()
+    sys.exit()
+
+
+def _watch(connection: socket.socket) -> Callable[[], object]:
+    said, files, _, _ = socket.recv_fds(connection, LARGEST, 4)
+    pid = os.fork()
+    if pid == 0:
+        connection.close()
+        return _job(json.loads(said), files)
+    for file in (0, 1, 2, *files):
+        os.close(file)
+    connection.send(str(pid).encode())
+    if connection in select.select([connection, os.pidfd_open(pid)], [], [])[0]:
+        os.kill(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    with contextlib.suppress(OSError):
+        connection.send(str(os.waitstatus_to_exitcode(status)).encode())
+        while connection.recv(LARGEST):
+            pass  # a message unread at the end of this process would be an error of its sender
+    os._exit(0)
+
+
+def _job(job: dict[str, Any], files: Sequence[int]) -> Callable[[], object]:
+    """What a shell and the start of Python do for a process."""
+    global _address
+    for number, file in zip(range(3), files, strict=False):
+        os.dup2(file, number)
+        os.close(file)
+    os.chdir(job["folder"])
+    os.environ.clear()
+    os.environ.update(job["variables"])
+    tempfile.tempdir, _address = None, job["address"]
+    from nnjit_studio.cli.main import main
+    from nnjit_studio.compiler.process import child, worker
+
+    child.spawned = compile_process  # type: ignore[assignment]
+    if job["verb"] == "compile":
+        return partial(worker.serve, Connection(files[3]), *job["arguments"])
+    sys.argv = ["nnjit", *job["arguments"]]
+    return main
+
+
+if __name__ == "__main__":
+    del sys.path[0]  # the folder of this file
+    _serve(sys.argv[1])()
