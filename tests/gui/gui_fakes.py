@@ -695,6 +695,8 @@ class FakeWorkbench:
     def cancel(self):
         self.cancelled.set()
 
+    end = cancel
+
     def export(self, out):
         if not out.parent.is_dir():
             raise UserError(f"{out.parent.name} is not a folder.", "Choose another place.")
