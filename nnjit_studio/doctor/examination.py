@@ -82,6 +82,7 @@ def examine(
             found[i] = survey_browser(finding.browser, no_sandbox, gpu)
         on_phase("asking for GPUs")
         bridge = survey_bridge()
+    on_phase("asking the compile process")
     free_bytes = shutil.disk_usage(there).free
     return Examination(
         engine, sandbox(), confinement(), free_bytes, sqlite_safety(), tuple(found), bridge

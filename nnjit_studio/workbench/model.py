@@ -113,7 +113,7 @@ class ModelOnPage:
             self._send(opened, on_phase)
         except NnjitError:
             opened.weights.unlink(missing_ok=True)
-            if self.opened is not None:
+            if self.opened is not None and not self.page.ended:
                 with contextlib.suppress(NnjitError):  # the first error is the one to tell
                     self._send(self.opened)
             raise

@@ -126,7 +126,7 @@ class EnginePage:
         self._fixed = fixed_primitives(database.devices())
         self._tenant: Tenant | None = None
         self._cancelled = threading.Event()
-        self._busy = False
+        self._busy = self._ended = False
         self._folder = Path(tempfile.mkdtemp(prefix="page-", dir=process_folder()))
         self._models = 0
         self.use(backend)
@@ -258,19 +258,39 @@ class EnginePage:
         if self._busy:
             self.runner.cancel()
 
+    def end(self) -> None:
+        """As :meth:`cancel`, for good: sessions end too, and nothing begins any more."""
+        self._ended = True
+        self._cancelled.set()
+        self.runner.cancel()
+
+    @property
+    def ended(self) -> bool:
+        """Whether :meth:`end` was called: what was changed for a job is not put back then."""
+        return self._ended
+
     @property
     def cancelled(self) -> bool:
         """Whether :meth:`cancel` was called since the last job began."""
         return self._cancelled.is_set()
 
     def begin(self) -> None:
-        """Forget an earlier cancel: a job begins."""
+        """Forget an earlier cancel: a job begins.
+
+        Raises
+        ------
+        UserError
+            After :meth:`end`.
+        """
         self._cancelled.clear()
+        if self._ended:  # asked last: the other thread may end it right now
+            self._cancelled.set()
+            raise UserError("The Studio is closing.")
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
         """A job that waits for the page: :meth:`cancel` ends its requests too."""
-        self._cancelled.clear()
+        self.begin()
         self._busy = True
         try:
             yield

@@ -92,7 +92,7 @@ class Workbench:
     def close(self) -> None:
         """End what runs, then the page with its compile process, then the database."""
         self.tuning.drop()
-        self.page.cancel()
+        self.page.end()
         self.page.close()
         self.database.close()
 

@@ -303,6 +303,17 @@ def test_whoever_opens_the_page_can_say_that_none_will_come(hub: Hub) -> None:
             call.result(PATIENCE_S)
 
 
+def test_a_wait_for_the_page_can_be_cancelled(hub: Hub) -> None:
+    def cancel(seconds: float) -> None:
+        hub.cancel()
+        waits(seconds)
+
+    waits = hub._changed.wait
+    hub._changed.wait = cancel  # type: ignore[assignment,method-assign]
+    with pytest.raises(PageError, match="cancelled"):
+        hub.wait_for_page(60)
+
+
 def test_close_ends_everything_and_may_be_called_again() -> None:
     before = set(threading.enumerate())
     hub = Hub()

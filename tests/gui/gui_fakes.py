@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 import statistics
@@ -663,8 +664,15 @@ class FakeWorkbench:
     def confinement(self):
         return ("files", "network")
 
+    @contextlib.contextmanager
+    def cancellable(self, what, on_phase):
+        self.cancelled.clear()
+        yield on_phase
+
     def connect(self):
-        self._work("the look", lambda text: None, "")
+        while self.hold and not self.release.is_set():
+            if self.cancelled.wait(0.01):
+                raise UserError("The look was cancelled.")
         return DeviceProfile("some", "embedded", peak_gflops={"simd128": 40.0})
 
     def measured_device(self):
@@ -694,6 +702,8 @@ class FakeWorkbench:
 
     def cancel(self):
         self.cancelled.set()
+
+    end = cancel
 
     def export(self, out):
         if not out.parent.is_dir():

@@ -105,6 +105,23 @@ def test_a_row_that_is_another_file_opens_that(qtbot, advised, workbench, tmp_pa
     assert advised.advice.in_use == ["f16-weights"] and "cut" in advised.advice.buttons
 
 
+def test_what_is_in_use_is_named_and_put_back(qtbot, advised, workbench, tmp_path):
+    workbench.database.path = tmp_path / "kernels.db"
+    panel, header, first = advised.advice, advised.header, workbench.importing
+    assert panel.strip.isHidden() and "in use" not in header.details.text()
+    press(qtbot, advised, "f16-weights")
+    press(qtbot, advised, "int8")
+    assert not panel.strip.isHidden()
+    assert panel.use.text() == (
+        "In use: Weights in f16, 8-bit. The open file is m-int8.onnx, made from m.onnx."
+    )
+    assert header.details.text().startswith("in use: Weights in f16, 8-bit")
+    assert "Put everything back" in header.details.tip
+    wait_job(qtbot, advised, "open", lambda: panel.back_button.click() is None)
+    assert workbench.importing == first and not panel.in_use and panel.strip.isHidden()
+    assert "in use" not in header.details.text()
+
+
 def test_another_limit_judges_again(advised):
     advised.advice.limit.setText("0.1")
     advised.advice.limit.editingFinished.emit()

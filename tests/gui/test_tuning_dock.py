@@ -9,6 +9,7 @@ from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.commands import actions as registry
 from nnjit_studio.ui.files import unfinished_session as unfinished
 from nnjit_studio.ui.profile.dock import profile_job
+from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.state.state import SessionState
 from nnjit_studio.ui.state.workload import INVALID, TIMED_OUT, shown_state
 from nnjit_studio.ui.tuning.dock import (
@@ -224,6 +225,18 @@ def test_a_window_that_closes_while_tuning_pauses_offers_it_again(
     finish(qtbot, workbench, window)
     found = unfinished.read(window.settings)
     assert resumed == [] and found is not None and found.model == model_file
+
+
+def test_a_session_that_a_closing_window_breaks_off_is_offered_again(
+    qtbot, window, workbench, model_file
+):
+    with qtbot.waitSignal(window.session.done):
+        window.open_model(model_file)
+    unfinished.note(window.settings, model_file)
+    with qtbot.waitSignal(window.closed):
+        window.close()
+        window.session.problem.emit(JobProblem("tune", "cancelled"))
+    assert unfinished.read(window.settings) is not None
 
 
 def test_the_last_tuning_is_resumed_by_a_command(qtbot, window, workbench, model_file):

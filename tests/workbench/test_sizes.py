@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from tuner_fakes import DEVICE
 
 from nnjit_studio.analysis.profile.sizes import SizeRow, SizesProfile
-from nnjit_studio.errors import UserError
+from nnjit_studio.errors import PageError, UserError
 from nnjit_studio.model import Graph
 from nnjit_studio.model.survey import InputPort, Survey
 from nnjit_studio.records.estimate import Estimate
+from nnjit_studio.workbench import Workbench
 from nnjit_studio.workbench.inputs.sizes import sized
 from nnjit_studio.workbench.jobs import profile_sizes_beside
 
@@ -94,10 +97,61 @@ def test_the_open_model_is_put_back_whatever_becomes_of_its_sizes() -> None:
         model.events = ()
 
     model = SimpleNamespace(feeds=feeds, events=("of its own session",))
-    process = SimpleNamespace(survey=lambda path: PICTURE)
-    bench: Any = SimpleNamespace(
-        model=model, page=SimpleNamespace(process=process), open_sizes=refuse, open_model=reopen
-    )
+    page = SimpleNamespace(process=SimpleNamespace(survey=lambda path: PICTURE), ended=False)
+    bench: Any = SimpleNamespace(model=model, page=page, open_sizes=refuse, open_model=reopen)
     with pytest.raises(UserError, match="No program"):
         profile_sizes_beside(bench, Path("m.onnx"), {"height": (32, 64)})
     assert calls == [("m.onnx", feeds)] and model.events == ("of its own session",)
+    page.ended = True
+    with pytest.raises(UserError, match="No program"):
+        profile_sizes_beside(bench, Path("m.onnx"), {"height": (32, 64)})
+    assert len(calls) == 1, "nobody waits for a model in a window that closes"
+
+
+class Runner:
+    """Of a page that runs nothing, as one that was told to."""
+
+    cancels = 0
+
+    def cancel(self) -> None:
+        self.cancels += 1
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workbench]:
+    """A workbench whose page takes two sizes and is asked to run them."""
+    bench = Workbench(tmp_path / "k.db")
+    page: Any = bench.page
+    page.runner, page.device = Runner(), DEVICE
+    monkeypatch.setattr(page.process, "survey", lambda path: PICTURE)
+    monkeypatch.setattr(bench, "open_sizes", lambda *_: (SimpleNamespace(), ()))
+    monkeypatch.setattr(bench.model, "register_best", lambda on_phase: None)
+    yield bench
+    bench.close()
+
+
+@pytest.mark.parametrize("stop", ["cancel", "end"])
+def test_cancelling_ends_what_is_being_timed(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch, stop: str
+) -> None:
+    reopened = []
+
+    def infer_on(*_: object) -> None:
+        getattr(bench.page, stop)()
+        raise PageError("cancelled")
+
+    monkeypatch.setattr(bench.model, "infer_on", infer_on)
+    monkeypatch.setattr(bench, "open_model", lambda *given: reopened.append(given))
+    with pytest.raises(UserError, match="Measuring the sizes was cancelled"):
+        profile_sizes_beside(bench, Path("m.onnx"), {"height": (32, 64)})
+    assert bench.page.runner.cancels == 1  # type: ignore[attr-defined]
+    assert len(reopened) == (stop == "cancel"), "a window that closes needs no model"
+
+
+def test_nothing_begins_on_a_page_that_has_ended(bench: Workbench) -> None:
+    bench.page.end()
+    with pytest.raises(UserError, match="closing"), bench.page.working():
+        raise AssertionError("this is not reached")
+    with pytest.raises(UserError, match="closing"):
+        bench.page.begin()
+    assert bench.page.cancelled, "what asks in between ends too"

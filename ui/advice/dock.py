@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QDoubleValidator
-from PySide6.QtWidgets import QLabel, QLineEdit, QPushButton
+from PySide6.QtWidgets import QLabel, QLineEdit, QPushButton, QWidget
 
 from nnjit_studio.advice.errors import judge
 from nnjit_studio.advice.options import AdviceOptions
@@ -30,7 +30,7 @@ from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.dock.job_table import JobTable
 from nnjit_studio.ui.state.jobs import Job
 from nnjit_studio.ui.widgets.labels import quiet
-from nnjit_studio.ui.widgets.panel import named, push_button
+from nnjit_studio.ui.widgets.panel import hbox, named, push_button
 from nnjit_studio.ui.widgets.tables import OwnOrder
 from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.workbench import jobs
@@ -86,6 +86,15 @@ class AdvicePanel(JobTable):
         )  # fmt: skip
         for place, widget in enumerate((inputs, QLabel("Error limit"), self.limit), start=2):
             self.bar.insertWidget(place, widget)
+        self.use = QLabel(wordWrap=True, textFormat=Qt.TextFormat.PlainText)
+        self.back_button = push_button(
+            "Put everything back", "Put everything back",
+            "Open the model as it was before any row was applied", lambda: self._open([]),
+        )  # fmt: skip
+        self.strip = QWidget()
+        hbox((self.use, 1), self.back_button, on=self.strip, margins=(10, 4, 10, 4), spacing=8)
+        self.strip.hide()
+        self.box.insertWidget(self.box.indexOf(self.view), self.strip)
         self.detail = quiet(QLabel(wordWrap=True, textFormat=Qt.TextFormat.PlainText))
         self.detail.setContentsMargins(10, 4, 10, 6)
         self.detail.hide()
@@ -124,6 +133,28 @@ class AdvicePanel(JobTable):
         self.bars.longest_ms = max(known, default=0.0)
         self.model.set_rows(lines)
         self._put_buttons(lines)
+        self._tell_use()
+
+    def _tell_use(self) -> None:
+        """Name the file that is open, and the rows that made it what it is; also in the header."""
+        advice, model = self.result, self._session.state.model
+        used = self._used(advice) if advice else []
+        self.strip.setVisible(bool(used))
+        if advice is not None and model is not None and used:
+            first = Path(advice.path).name
+            made = (
+                f"{model.path.name}, made from {first}"
+                if any(row.apply.recipe for row in used)
+                else first
+            )
+            titles = ", ".join(row.title for row in used)
+            self.use.setText(f"In use: {titles}. The open file is {made}.")
+            self.use.setToolTip(str(model.path))
+        self._session.state.set_applied([row.title for row in used])
+        self._session.refresh()
+
+    def _used(self, advice: Advice) -> list[Row]:
+        return [row for name in self.in_use for row in [advice.row(name)] if row is not None]
 
     def sentence(self) -> str:
         assert self.result is not None
@@ -163,7 +194,7 @@ class AdvicePanel(JobTable):
 
     def _enable(self) -> None:
         free = not self._session.busy
-        for button in self.buttons.values():
+        for button in (*self.buttons.values(), self.back_button):
             button.setEnabled(free)
 
     def set_theme(self, theme: Theme) -> None:
@@ -251,7 +282,7 @@ class AdvicePanel(JobTable):
         super()._done(job, self.result if job == JOB else result)
 
     def _tell_asks(self, advice: Advice) -> None:
-        used = [row for name in self.in_use for row in [advice.row(name)] if row is not None]
+        used = self._used(advice)
         if not used:
             return
         asks = " ".join(row.asks for row in used if row.asks)

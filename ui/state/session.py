@@ -234,8 +234,8 @@ class StudioSession(QObject):
 
     def cancel_all(self) -> None:
         """End whatever runs soon, what nobody asked for too; nothing follows."""
-        self._next = None
-        self.workbench.page.cancel()
+        self._next, self._stopping = None, True
+        self.workbench.page.end()
 
     def cancel(self) -> None:
         """End the running job soon, or the paused session with its summary."""

@@ -50,6 +50,7 @@ class SessionState:
 
     def __init__(self) -> None:
         self.model: OpenModel | None = None
+        self.applied: tuple[str, ...] = ()
         self.workloads: dict[str, WorkloadProgress] = {}
         self.node_ms: Mapping[str, float] = MappingProxyType({})
         self.node_ms_before: Mapping[str, float] = MappingProxyType({})
@@ -119,6 +120,12 @@ class SessionState:
         """The last text was compared with ONNX Runtime."""
         self.text.checked = checked
         self._changed.add("text")
+
+    def set_applied(self, titles: Sequence[str]) -> None:
+        """Name the rows of advice that are in use, over the model as it was at first."""
+        if self.applied != tuple(titles):
+            self.applied = tuple(titles)
+            self._changed.add("phase")
 
     def set_phase(self, text: str) -> None:
         self.phase = text

@@ -18,6 +18,7 @@ from nnjit_studio.ui.widgets.panel import clear, hbox, named, push_button, scale
 from nnjit_studio.verdict.result import Verdict
 
 CLOCK_MS = 500
+PUT_BACK = "Make it faster, Put everything back opens the model as it was at first."
 NO_MODEL, HINT = "No model", "Drop an .onnx model here, or press Ctrl+O"
 
 
@@ -170,14 +171,17 @@ class Header(QFrame):
             self.model.setText(model.path.name)
             self.model.tip = str(model.path)
             tunable = sum(w.tunable for w in model.workloads)
+            applied = [f"in use: {', '.join(state.applied)}"] if state.applied else []
             facts = [
+                *applied,
                 f"{len(model.graph.nodes)} fused nodes",
                 f"{len(model.workloads)} workloads, {tunable} tunable",
                 f"{text.nbytes(model.plan.weights_bytes)} weights",
                 f"imported in {sum(model.import_ms.values()) / 1e3:.1f} s",
             ]
             self.details.setText("  ·  ".join(facts))
-            self.details.tip = _phases(model.import_ms)
+            back = f"{PUT_BACK}\n" if applied else ""
+            self.details.tip = f"{back}{_phases(model.import_ms)}"
         self.phase.setText(state.phase or "Idle")
         tried, total = state.tried()
         parts = [f"{tried} of {total} candidates"] if total else []

@@ -92,5 +92,5 @@ class TuningControl(QObject):
     def _failed(self, problem: JobProblem) -> None:
         if problem.job == "open":
             self._resuming = False
-        if problem.job == "tune":
+        if problem.job == "tune" and not self._closing.begun:
             unfinished.forget(self._host.settings)

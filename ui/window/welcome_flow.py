@@ -26,10 +26,11 @@ def examination(survey: bool) -> Job:
     def work(bench: Workbench, tell: OnPhase) -> list[Check]:
         page, folder = bench.page, bench.database.path.parent
         off = page.sandbox.asked_off
-        found = examine(
-            page.connect, lambda: page.sandbox, folder, survey, off,
-            on_phase=tell, confinement=page.process.confinement,
-        )  # fmt: skip
+        with page.cancellable("The examination", tell) as phase:
+            found = examine(
+                page.connect, lambda: page.sandbox, folder, survey, off,
+                on_phase=phase, confinement=page.process.confinement,
+            )  # fmt: skip
         return list(checks(found))
 
     return Job(EXAMINE, "Examining this machine", work, needs_model=False)
@@ -63,8 +64,11 @@ class WelcomeFlow(QObject):
         self.show()
 
     def begin(self) -> None:
-        """For a window without a model: examine the machine at once, without any browser."""
-        self._host.session.run(examination(survey=False))
+        """For a window without a model: examine the machine at once, without any browser.
+
+        On a busy machine that may take minutes, so it gives way to a model that is opened.
+        """
+        self._host.session.run(examination(survey=False), unasked=True)
         self.page.sample_button.setFocus()
 
     def show(self) -> None:

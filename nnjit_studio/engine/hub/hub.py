@@ -130,11 +130,19 @@ class Hub:
         ------
         TargetError
             When none connects in time, or what was to open it has failed.
+        PageError
+            When :meth:`cancel` is called.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._page is not None or self._failure, timeout_s)
+            cancels = self._cancels
+            self._changed.wait_for(
+                lambda: self._page is not None or self._failure or cancels != self._cancels,
+                timeout_s,
+            )
             if self._page is not None:
                 return self._page.hello
+            if cancels != self._cancels:
+                raise PageError("cancelled")
             raise TargetError(
                 self._failure or f"No page connected within {timeout_s:g} s.",
                 "Run `nnjit doctor` to see what the target can do.",

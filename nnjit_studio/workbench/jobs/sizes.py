@@ -13,6 +13,7 @@ from nnjit_studio.records.estimate import Estimate
 from nnjit_studio.tuner.events import Failed, RoundDone
 from nnjit_studio.workbench.inputs.sizes import sized
 from nnjit_studio.workbench.jobs.timing import PROFILE_RUNS, STEP_QUANTA, WARM_MS
+from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.open_model import Feeds, size_name
 from nnjit_studio.workbench.phases import OnPhase, quiet
 from nnjit_studio.workbench.workbench import Workbench
@@ -41,7 +42,7 @@ def profile_sizes(
     Raises
     ------
     ModelError, UserError
-        When sizes and model do not fit together; when tuning was cancelled.
+        When sizes and model do not fit together; when it was cancelled.
     PageError, CompileError
     """
     page, model = bench.page, bench.model
@@ -50,36 +51,45 @@ def profile_sizes(
     opened, notes = bench.open_sizes(path, [each.arrays for each in at], on_phase)
     if seconds:
         _tune(bench, seconds, on_phase)
-    on_phase("compiling kernels")
-    model.register_best()
-    names = [size_name(i) for i in range(len(at))]
-    on_phase("warming up")
+    programs = [(size_name(i), each.arrays) for i, each in enumerate(at)]
+    with page.cancellable("Measuring the sizes", on_phase) as phase:
+        with page.compiler_killed_on_cancel():
+            model.register_best(phase)
+        first, times = _timed(model, programs, runs, phase)
+    rows = []
+    for i, (each, samples, first_ms) in enumerate(zip(at, times, first, strict=True)):
+        found = forecast(opened.program(size_name(i)).plan)
+        memory = found.wasm_bytes, found.peak_live_bytes
+        rows.append(SizeRow(each.sizes, Estimate.of(samples), first_ms, *memory))
     device = page.connect()
-    least_ms = STEP_QUANTA * device.timer_quantum_ms
+    facts = device.target, device.user_agent, device.threads, device.best_tier
+    return SizesProfile(opened.graph.name, *facts, tuple(rows), notes)
+
+
+def _timed(
+    model: ModelOnPage, programs: Sequence[tuple[str, Feeds]], runs: int, on_phase: OnPhase
+) -> tuple[list[float], list[list[float]]]:
+    """Milliseconds of each program's first run, then those of many, in turns."""
+    on_phase("warming up")
+    least_ms = STEP_QUANTA * model.page.connect().timer_quantum_ms
 
     def sample(i: int, count: int) -> float:
         """Mean of so many runs: a run that is shorter than the page's clock tells has no time."""
-        return sum(model.infer_on(names[i], at[i].arrays, count).runs_ms) / count
+        return sum(model.infer_on(*programs[i], count).runs_ms) / count
 
     first, counts = [], []
-    for i in range(len(at)):
+    for i in range(len(programs)):
         first.append(sample(i, 1))
         sample(i, max(2, min(MOST_WARM_RUNS, round(WARM_MS / max(first[i], 0.1)))))
         once = max(sample(i, WARM_RUNS), least_ms / MOST_WARM_RUNS)
         counts.append(max(1, math.ceil(least_ms / once)))
-    times: list[list[float]] = [[] for _ in at]
-    on_phase("timing every size, in turns")
+    times: list[list[float]] = [[] for _ in programs]
     for turn in range(runs):
-        for k in range(len(at)):
-            i = (turn + k) % len(at)
+        on_phase("timing every size, in turns")
+        for k in range(len(programs)):
+            i = (turn + k) % len(programs)
             times[i].append(sample(i, counts[i]))
-    rows = []
-    for name, each, samples, first_ms in zip(names, at, times, first, strict=True):
-        found = forecast(opened.program(name).plan)
-        memory = found.wasm_bytes, found.peak_live_bytes
-        rows.append(SizeRow(each.sizes, Estimate.of(samples), first_ms, *memory))
-    facts = device.target, device.user_agent, device.threads, device.best_tier
-    return SizesProfile(opened.graph.name, *facts, tuple(rows), notes)
+    return first, times
 
 
 def profile_sizes_beside(
@@ -89,7 +99,8 @@ def profile_sizes_beside(
     seconds: float = 0.0,
     on_phase: OnPhase = quiet,
 ) -> SizesProfile:
-    """As :func:`profile_sizes`, with the inputs of the open model, which is put back afterwards.
+    """As :func:`profile_sizes`, with the inputs of the open model, which is put back afterwards,
+    unless the page has ended.
 
     Raises
     ------
@@ -100,8 +111,9 @@ def profile_sizes_beside(
     try:
         return profile_sizes(bench, path, wanted, feeds, on_phase, seconds=seconds)
     finally:
-        bench.open_model(path, on_phase, feeds)
-        model.events = events
+        if not bench.page.ended:
+            bench.open_model(path, on_phase, feeds)
+            model.events = events
 
 
 def _tune(bench: Workbench, seconds: float, on_phase: OnPhase) -> None:

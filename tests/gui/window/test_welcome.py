@@ -59,17 +59,24 @@ def test_a_click_on_the_sample_opens_and_profiles_it(qtbot, window, sample):
     assert window.profile.findings.buttons
 
 
-def test_what_is_opened_while_the_machine_is_looked_at_comes_right_after(
+def test_a_model_does_not_wait_for_the_look_at_a_busy_machine(
     qtbot, window, workbench, sample, model_file
 ):
-    workbench.hold = True
+    workbench.hold = True  # the page does not come
     window.welcome.begin()
     assert window.actions_by_id["open"].isEnabled()
+    wait_job(qtbot, window, "open", lambda: window.dropped.drop([model_file]))
+    assert window.session.state.model.path == model_file
+    assert not sample
+
+
+def test_a_model_waits_for_an_examination_that_was_asked_for(qtbot, window, workbench, model_file):
+    workbench.hold = True
+    window.welcome.examine()
     assert window.open_model(model_file)
     assert window.session.state.model is None
     wait_job(qtbot, window, "open", workbench.release.set)
     assert window.session.state.model.path == model_file
-    assert not sample
 
 
 def test_a_sample_that_cannot_be_opened_leads_back(qtbot, window, workbench, sample):
