@@ -24,6 +24,7 @@ from nnjit_studio.bench.options import BenchOptions
 from nnjit_studio.bench.report import Report, Table, append
 from nnjit_studio.bench.server import serve, visit
 from nnjit_studio.bench.statistics import geomean
+from nnjit_studio.engine.browsers.flags import GPU_MODES
 from nnjit_studio.samples.minilm import write_minilm
 
 TIMEOUT_S = 3600.0
@@ -40,15 +41,15 @@ MODEL = {
 
 
 def main(options: argparse.Namespace) -> int:
-    folder: Path = options.out
+    folder: Path = options.out / provider_of(options)
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "model.onnx").exists():
         write_minilm(folder / "model.onnx", None)
     rng = random.Random(options.seed)
     lengths = sorted(rng.sample(range(1, 513), options.lengths))
     static = lengths[:: max(1, len(lengths) // options.static)][: options.static]
-    exported(folder, "any")
-    fixed = {n: exported(folder, f"fixed-{n}", "--dim", f"sequence={n}") for n in static}
+    exported(folder, "any", options)
+    fixed = {n: exported(folder, f"fixed-{n}", options, f"sequence={n}") for n in static}
     job = {
         "model": MODEL,
         "lengths": rng.sample(lengths, len(lengths)),
@@ -57,11 +58,22 @@ def main(options: argparse.Namespace) -> int:
         "storm": [rng.randint(1, options.longest) for _ in range(options.storm)],
     }
     document = measured(folder, job, options)
-    report = report_of(document, options.threads)
+    report = report_of(document, options)
     print(report.text())
     if options.markdown:
         append(options.markdown, report.markdown())
     return 0
+
+
+def provider_of(options: argparse.Namespace) -> str:
+    return "webgpu" if options.gpu else "wasm"
+
+
+def place_of(options: argparse.Namespace) -> str:
+    """As a title says it."""
+    if options.gpu:
+        return "WebGPU"
+    return f"{options.threads} thread{'s' if options.threads > 1 else ''}"
 
 
 def measured(folder: Path, job: Mapping[str, Any], options: argparse.Namespace) -> dict[str, Any]:
@@ -70,9 +82,13 @@ def measured(folder: Path, job: Mapping[str, Any], options: argparse.Namespace) 
         "rounds": options.rounds, "min_sample_ms": 5.0, "warmup_ms": 300.0,
         "max_warmup_ms": 3000.0,
     }  # fmt: skip
-    whole = {**job, "threads": options.threads, "policy": policy}
+    whole = {
+        **job, "threads": options.threads, "policy": policy, "provider": provider_of(options),
+    }  # fmt: skip
     (folder / "job.json").write_text(json.dumps(whole))
-    bench = BenchOptions(folder, options.target, ("ort",), options.node_modules, options.no_sandbox)
+    bench = BenchOptions(
+        folder, options.target, ("ort",), options.node_modules, options.no_sandbox, options.gpu
+    )
     before, rows = load_average(), []
     with serve(bench) as server, visit(server, "sizes/lengths.html", bench):
         while (message := server.next_message(TIMEOUT_S))["type"] == "length":
@@ -87,12 +103,13 @@ def measured(folder: Path, job: Mapping[str, Any], options: argparse.Namespace) 
     return document
 
 
-def exported(folder: Path, name: str, *options: str) -> str:
-    """The manifest of an unpacked bundle, made with the command line."""
+def exported(folder: Path, name: str, options: argparse.Namespace, dim: str = "") -> str:
+    """The manifest of an unpacked bundle, made with the command line, at one size of a ``dim``."""
     if not (folder / name / "manifest.json").exists():
         out, model = folder / f"{name}.zip", folder / "model.onnx"
         command = [sys.executable, "-m", "nnjit_studio", "export", str(model), "-o", str(out)]
-        subprocess.run([*command, *options], check=True, stderr=subprocess.DEVNULL)
+        command += [*["--webgpu"] * bool(options.gpu), *(["--dim", dim] if dim else [])]
+        subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
         with zipfile.ZipFile(out) as archive:
             archive.extractall(folder / name)
         out.unlink()
@@ -115,7 +132,7 @@ def row_of(message: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def report_of(document: Mapping[str, Any], threads: int) -> Report:
+def report_of(document: Mapping[str, Any], options: argparse.Namespace) -> Report:
     rows: Sequence[Mapping[str, Any]] = document["rows"]
     head = "length;ms;IQR;one length, ms;any / one;ORT Web, ms;ORT / any;first / steady"
     table = Table(
@@ -143,8 +160,8 @@ def report_of(document: Mapping[str, Any], threads: int) -> Report:
         f"{min(row['ort_over_any'] for row in rows):.2f}, at {len(rows)} lengths. First run of a "
         f"length over a steady one, after {document['warm_runs']} runs of "
         f"warmUp ({document['warm_ms']:.0f} ms): median {statistics.median(first):.2f}. Modules "
-        f"compiled in runs: {document['compiled_in_runs']}. Largest difference of an output: "
-        f"{max(row['difference'] for row in rows):.1e}."
+        f"and pipelines compiled in runs: {document['compiled_in_runs']}. Largest difference of "
+        f"an output: {max(row['difference'] for row in rows):.1e}."
     ]
     if storm:
         heaps = [point["heap"] / 2**20 for point in storm]
@@ -153,26 +170,33 @@ def report_of(document: Mapping[str, Any], threads: int) -> Report:
             f"after the first 100, {storm[-1]['wasm'] / 2**20:.1f} at the end; JavaScript heap "
             f"{min(heaps):.1f} to {max(heaps):.1f} MiB, {heaps[-1]:.1f} at the end."
         )
-    title = f"MiniLM at any length, {threads} thread{'s' if threads > 1 else ''}"
+    title = f"MiniLM at any length, {place_of(options)}"
     about = "benchmarks/any_size.py; contenders in turns in one page, medians."
     return Report(document, title, about, (table, *facts))
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("out/any-size"))
+def parser_of(about: str | None, out: str, rounds: int) -> argparse.ArgumentParser:
+    """With what every measurement of lengths takes."""
+    parser = argparse.ArgumentParser(description=(about or "").splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path(out))
     parser.add_argument("--node-modules", type=Path, default=Path("benchmarks/node_modules"))
     parser.add_argument("--target", default="chromium")
     parser.add_argument("--no-sandbox", action="store_true")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--gpu", choices=GPU_MODES, default="", help="on WebGPU, on this adapter")
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--markdown", type=Path)
+    return parser
+
+
+def arguments() -> argparse.Namespace:
+    parser = parser_of(__doc__, "out/any-size", 9)
     parser.add_argument("--lengths", type=int, default=30)
     parser.add_argument("--static", type=int, default=8, help="lengths with a bundle of their own")
-    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--storm", type=int, default=1000, help="random lengths at the end")
     parser.add_argument("--longest", type=int, default=512, help="of the lengths at the end")
     parser.add_argument("--warm", type=int, default=128, help="length at which kernels run ahead")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--markdown", type=Path)
     return parser.parse_args()
 
 

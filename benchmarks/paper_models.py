@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from any_size import exported, measured
+from any_size import exported, measured, parser_of, place_of, provider_of
 from onnx import TensorProto, helper, numpy_helper
 
 from nnjit_studio.bench.report import Report, Table, append
@@ -44,7 +44,7 @@ def main(options: argparse.Namespace) -> int:
         f"Largest difference of an output: {most:.1e}."
     ]
     first = next(iter(documents.values()))
-    title = f"LSTM by tokens, {options.threads} thread{'s' if options.threads > 1 else ''}"
+    title = f"LSTM by tokens, {place_of(options)}"
     about = "benchmarks/paper_models.py; contenders in turns in one page, medians."
     report = Report(first, title, about, (table, *facts))
     print(report.text())
@@ -55,12 +55,12 @@ def main(options: argparse.Namespace) -> int:
 
 def layers_measured(layers: int, options: argparse.Namespace) -> dict[str, Any]:
     """A model of so many layers, at all lengths."""
-    folder: Path = options.out / str(layers)
+    folder: Path = options.out / provider_of(options) / str(layers)
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "model.onnx").exists():
         onnx.save(lstm(layers), folder / "model.onnx")
-    exported(folder, "any")
-    fixed = {n: exported(folder, f"fixed-{n}", "--dim", f"tokens={n}") for n in options.lengths}
+    exported(folder, "any", options)
+    fixed = {n: exported(folder, f"fixed-{n}", options, f"tokens={n}") for n in options.lengths}
     job = {"model": MODEL, "lengths": options.lengths, "fixed": fixed, "warm": 32, "storm": []}
     return measured(folder, job, options)
 
@@ -100,16 +100,9 @@ def rows_of(layers: int, document: Mapping[str, Any]) -> Iterator[tuple[str, ...
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("out/paper-models"))
-    parser.add_argument("--node-modules", type=Path, default=Path("benchmarks/node_modules"))
-    parser.add_argument("--target", default="chromium")
-    parser.add_argument("--no-sandbox", action="store_true")
-    parser.add_argument("--threads", type=int, default=1)
+    parser = parser_of(__doc__, "out/paper-models", 15)
     parser.add_argument("--layers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--lengths", type=int, nargs="+", default=[1, 8, 24, 64])
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--markdown", type=Path)
     return parser.parse_args()
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from nnjit_studio.compiler.onnx_file.budget import limited, progress
 from nnjit_studio.compiler.process import codec
 from nnjit_studio.compiler.process.handlers.registry import State, handler_of
-from nnjit_studio.compiler.process.operations import Failure
+from nnjit_studio.compiler.process.operations import CompileRequest, Failure
 from nnjit_studio.compiler.process.sandbox import confine
 from nnjit_studio.compiler.process.table import OPERATIONS, Operation
 from nnjit_studio.errors import BugError, ModelError, NnjitError, UserError
@@ -37,8 +37,6 @@ def serve(pipe: Connection, chatter_file: str, memory_bytes: int, ahead: bool = 
     sys.modules["torch"] = None  # type: ignore[assignment]
     # Ctrl-C goes to every process of the terminal; the parent decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if hasattr(os, "nice"):
-        os.nice(5)  # what is measured on the same cores goes first
 
     def phase(name: str) -> None:
         progress()
@@ -47,9 +45,15 @@ def serve(pipe: Connection, chatter_file: str, memory_bytes: int, ahead: bool = 
     state = State(phase, confined)
     if ahead:
         import nnjit_studio.compiler.importer  # noqa: F401
+    first = True
     with contextlib.suppress(EOFError, OSError):
         while True:
             kind, body = codec.receive(pipe)
+            if first and kind == CompileRequest.__name__ and hasattr(os, "nice"):
+                # From now on kernels may be measured on the same cores, which go first; until then
+                # a user waits for a model to open.
+                os.nice(5)
+                first = False
             _answer(pipe, state, kind, body)
 
 

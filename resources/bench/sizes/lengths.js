@@ -7,13 +7,20 @@ import { openOnnxRuntime, openOurs } from "../sessions.js";
 /** @import { Input, Opened } from "../sessions.js" */
 /** @typedef {{dim: string, vocabulary: number, inputs: {name: string, ids: boolean, floats?: boolean, dims: (number | string)[]}[], output: string}} Model */
 
-/** Modules that the page has compiled, whoever asked. */
+/** Modules and pipelines that the page has compiled, whoever asked. */
 let compiled = 0;
+const counted = { apply: (/** @type {any} */ made, /** @type {any} */ device, /** @type {any[]} */ given) => (compiled++, Reflect.apply(made, device, given)) };
+if ("GPUDevice" in window)
+  for (const name of /** @type {const} */ (["createComputePipeline", "createComputePipelineAsync"]))
+    Object.assign(GPUDevice.prototype, { [name]: new Proxy(GPUDevice.prototype[name], counted) });
 const { compile, Module } = WebAssembly;
 Object.assign(WebAssembly, {
   compile: (/** @type {BufferSource} */ bytes) => (compiled++, compile(bytes)),
   Module: new Proxy(Module, { construct: (target, args) => (compiled++, Reflect.construct(target, args)) }),
 });
+
+/** Files of ONNX Runtime Web. @type {Record<string, string>} */
+const BUILDS = { wasm: "ort.wasm.min.mjs", webgpu: "ort.webgpu.min.mjs" };
 
 /**
  * @param {Model} model
@@ -46,10 +53,10 @@ const difference = (a, b) => a.reduce((most, x, i) => Math.max(most, Math.abs(x 
 
 conduct(async () => {
   const job = await fetchJob();
-  /** @type {{model: Model, threads: number, policy: Policy, lengths: number[], fixed: Record<string, string>, storm: number[], warm: number}} */
-  const { model, threads, policy, lengths, fixed, storm, warm } = job;
-  const any = await openOurs(file("any/manifest.json"), threads);
-  const ort = await openOnnxRuntime(file("model.onnx"), threads);
+  /** @type {{model: Model, provider: string, threads: number, policy: Policy, lengths: number[], fixed: Record<string, string>, storm: number[], warm: number}} */
+  const { model, provider, threads, policy, lengths, fixed, storm, warm } = job;
+  const any = await openOurs(file("any/manifest.json"), threads, provider);
+  const ort = await openOnnxRuntime(file("model.onnx"), threads, { provider, build: BUILDS[provider] });
   const loaded = compiled;
   const start = performance.now();
   const warm_runs = await any.session.warmUp({ [model.dim]: warm });
@@ -63,7 +70,7 @@ conduct(async () => {
     const got = await ours.output();
     own += compiled - before;
     const peers = [contender("ort", ort, inputs, model.output)];
-    const one = fixed[length] ? await openOurs(file(fixed[length]), threads) : null;
+    const one = fixed[length] ? await openOurs(file(fixed[length]), threads, provider) : null;
     if (one) peers.push(contender("fixed", one, inputs, model.output));
     const differences = [];
     for (const peer of peers) differences.push(difference(got, await peer.output()));
