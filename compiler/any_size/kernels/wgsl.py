@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -48,6 +48,8 @@ _SAMPLES = 6
 """Formulas are fitted to so many samples,"""
 _HELD_OUT = 6
 """and have to be right at so many more."""
+_WITNESSES = 3
+"""Of each dimension."""
 _DRAWS = 8000
 _SPREAD = {1: 4000, 2: 300, 3: 110}
 """How far above the smallest ones sizes are drawn, by the number of dimensions: indices of any of
@@ -83,6 +85,7 @@ def any_size_document(
     first = ""
     drawn = [_drawn(dims, (*bases, *shapes), behind) for behind in _BEHIND]
     programs = [[at(sizes) for sizes in samples] for samples in drawn]
+    even = list(_even(dims))
     forms: list[Form] = [_by_default]
     if (found := match(programs[0][0])) and found.template.wgsl:
         guess = found.template.wgsl.guess(found.subject)
@@ -90,8 +93,11 @@ def any_size_document(
         forms = [*(partial(_by_template, guess=guess) for guess in guesses), _by_default]
     for form, which in itertools.product(forms, range(len(drawn))):
         try:
-            documents, cuts = form(programs[which])
-            made = _Unifier(name, drawn[which], bases, tuple(shapes), cuts).unified(documents)
+            documents, cuts = form([*programs[which], *(at(sizes) for sizes in even)])
+            told = zip(even, documents[len(drawn[which]) :], strict=True)
+            witnesses = [(sizes, _numbers(document)) for sizes, document in told]
+            unifier = _Unifier(name, drawn[which], bases, tuple(shapes), cuts, witnesses)
+            made = unifier.unified(documents[: len(drawn[which])])
             if which:
                 _check_elsewhere(name, made, form(programs[0])[0], drawn[0])
         except (CompileError, ModelError) as error:
@@ -108,11 +114,16 @@ def _check_elsewhere(
     """Refuse formulas that say what stands nowhere in the kernels of odd sizes, which lack some
     guards: sizes that leave one remainder cannot tell all formulas apart."""
     for document, sizes in zip(documents, samples, strict=True):
-        numbers = {token.bits for d in document.dispatches for token in tokens_of(d.code)}
+        numbers = _numbers(document)
         for scalar in made.sizes:
             if scalar.at(sizes) not in numbers:
                 text = ", ".join(f"{n} {v}" for n, v in sizes.items())
                 raise refused(f"a formula of the WGSL of {name} is wrong at {text}")
+
+
+def _numbers(document: KernelDocument) -> frozenset[int]:
+    """All numbers that stand in a document."""
+    return frozenset(token.bits for d in document.dispatches for token in tokens_of(d.code))
 
 
 def _by_template(
@@ -172,6 +183,17 @@ def _drawn(dims: Sequence[Dim], bases: Sequence[Size], behind: int) -> list[Size
     return [sizes for _, sizes in best[: _SAMPLES + _HELD_OUT]]
 
 
+def _even(dims: Sequence[Dim]) -> Iterator[Sizes]:
+    """Sizes of which one is even, but no multiple of four: texts have no vectors there either."""
+    rng = random.Random(0)
+    for turned, _ in itertools.product(dims, range(_WITNESSES)):
+        sizes = {}
+        for d in dims:
+            odd = 2 * (max(d.low, SMALLEST) // d.step + rng.randint(0, 40)) + 1
+            sizes[d.name] = d.step * odd * (2 if d is turned else 1)
+        yield sizes
+
+
 def _power_of_two(n: int) -> int:
     """How often 2 divides a number, at most :data:`_LARGEST_POWER` times."""
     return min(_LARGEST_POWER, (n & -n).bit_length() - 1)
@@ -185,6 +207,8 @@ class _Unifier:
     shapes: tuple[Size, ...]
     cuts: tuple[int, ...]
     """Rows and columns of tiles."""
+    witnesses: Sequence[tuple[Sizes, frozenset[int]]]
+    """Sizes of other remainders, and the numbers that stand in the texts there."""
 
     def unified(self, documents: Sequence[KernelDocument]) -> OpenDocument:
         """One document of several, of which the last are held out."""
@@ -197,7 +221,7 @@ class _Unifier:
         atoms = self._atoms()
         known = [row[:_SAMPLES] for row in rows]
         bases = bases_of(known, atoms)
-        formulas = [self._formula(row, atoms, bases) for row in rows]
+        formulas = [self._formula(row, atoms, bases, self.witnesses) for row in rows]
         scalars = list(dict.fromkeys(f for f in formulas if f is not None))
         if len(scalars) > _MOST_SIZES:
             raise refused(f"the WGSL of {self.name} has {len(scalars)} numbers that change")
@@ -235,20 +259,37 @@ class _Unifier:
         return atoms_of(fitted, bases, self.shapes, (*DIVISORS, *_TILES))
 
     def _formula(
-        self, row: Sequence[Constant], atoms: Numbers, bases: Mapping[Vector, Size]
+        self,
+        row: Sequence[Constant],
+        atoms: Numbers,
+        bases: Mapping[Vector, Size],
+        witnesses: Sequence[tuple[Sizes, frozenset[int]]] = (),
     ) -> Scalar | None:
-        """Of one number at all samples; it was fitted to the first of them."""
+        """Of one number at all samples; it was fitted to the first of them.
+
+        What whole workgroups would explain, the witnesses decide.
+        """
         if len(set(row)) == 1:
             return None
-        whole = self._whole_groups([int(value) for _, value in row], bases)
-        if whole is not None and row[0][0] == "i32":
-            return Scalar("int", whole)
-        found = scalar_of(self.name, row[:_SAMPLES], atoms, bases, self.bases)
-        for (kind, value), sizes in zip(row, self.samples, strict=True):
-            if found is None or found.at(sizes) != bits_of((kind, value)):
-                text = ", ".join(f"{n} {v}" for n, v in sizes.items())
-                raise refused(f"a formula of the WGSL of {self.name} is wrong at {text}")
-        return found
+        exact, whole = self._exact(row, atoms, bases), self._whole_groups(row, bases)
+        for found in (exact, whole):
+            if found is not None and (
+                whole is None or all(found.at(sizes) in told for sizes, told in witnesses)
+            ):
+                return found
+        raise refused(f"the WGSL of {self.name} has no formula for one of its numbers")
+
+    def _exact(
+        self, row: Sequence[Constant], atoms: Numbers, bases: Mapping[Vector, Size]
+    ) -> Scalar | None:
+        """A formula that is right at all samples, if there is one."""
+        try:
+            found = scalar_of(self.name, row[:_SAMPLES], atoms, bases, self.bases)
+        except ModelError:
+            return None
+        told = zip(row, self.samples, strict=True)
+        right = found is not None and all(found.at(at) == bits_of(value) for value, at in told)
+        return found if right else None
 
     def _grid(
         self,
@@ -263,13 +304,16 @@ class _Unifier:
             return least(across, LARGEST_GRID), rows, size(1)
         return across, self._count(y, atoms, bases), self._count(z, atoms, bases)
 
-    def _whole_groups(self, row: Sequence[int], bases: Mapping[Vector, Size]) -> Size | None:
+    def _whole_groups(self, row: Sequence[Constant], bases: Mapping[Vector, Size]) -> Scalar | None:
         """The formula of the threads of whole workgroups of one size: ``64 * ceil(n / 64)``."""
+        if row[0][0] != "i32":
+            return None
+        counts = [int(value) for _, value in row]
         for by in _ROUNDED[-1:_WARPS:-1]:
-            if all(n % by == 0 for n in row):
-                groups = self._rounded([n // by for n in row], bases, (by,))
+            if all(n % by == 0 for n in counts):
+                groups = self._rounded([n // by for n in counts], bases, (by,))
                 if groups is not None:
-                    return groups * by
+                    return Scalar("int", groups * by)
         return None
 
     def _rounded(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from nnjit_studio.compiler.any_size import open_form
 from nnjit_studio.compiler.any_size.imports import import_any
@@ -116,3 +117,24 @@ def test_a_kernel_that_changes_in_more_than_numbers_is_refused() -> None:
     at = lambda s: unary(s["n"], op="exp" if s["n"] % 3 else "tanh")  # noqa: E731
     with pytest.raises(ModelError, match=r"k has no WGSL kernel for all sizes \(.*more than numb"):
         any_size_document("k", at, [n], [N], [n])
+
+
+def test_the_place_behind_a_number_of_rows_is_not_rounded(tmp_path: Path) -> None:
+    """Of 512 (n + 1) all samples at odd sizes are multiples of 1024, others are not."""
+    width = 512
+    shapes = {"w": (1, 4 * width, 8), "r": (1, 4 * width, width)}
+    weights = [numpy_helper.from_array(np.ones(s, np.float32), k) for k, s in shapes.items()]
+    node = helper.make_node("LSTM", ["x", *shapes], ["y"], hidden_size=width)
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 1, 8])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 1, 1, width])
+    file = tmp_path / "m.onnx"
+    graph = helper.make_graph([node], "lstm", [x], [y], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), file)
+    made = import_any(file, tmp_path / "w.bin", webgpu=True)
+    assert made is not None
+    texts = [json.loads(k.data) for k in made.kernels if k.tier in GPU_TIERS]
+    (layer,) = (t for t in texts if any("tanh" in d["code"] for d in t["dispatches"]))
+    document = OpenDocument.from_json(layer, made.plan.dims)
+    for tokens in (2, 7, 64):
+        numbers = {scalar.at({"n": tokens}) for scalar in document.sizes}
+        assert numbers == {tokens, width * (tokens + 1)}

@@ -25,15 +25,16 @@ pytestmark = [
 
 
 def save(
-    file: Path, nodes: Sequence[NodeProto], x: Sequence[str | int], **shapes: tuple[int, ...]
-) -> Path:
-    """A model of random weights that takes ``x`` and gives ``y``."""
+    file: Path, nodes: Sequence[NodeProto], x: Sequence[str | int], y: int = 0,
+    **shapes: tuple[int, ...],
+) -> Path:  # fmt: skip
+    """A model of random weights that takes ``x`` and gives ``y``, of as many axes or ``y``."""
     rng = np.random.default_rng(0)
     weights = [
         numpy_helper.from_array((rng.standard_normal(s) * 0.2).astype(np.float32), name)
         for name, s in shapes.items()
     ]
-    ports = [port("x", FLOAT, list(x))], [port("y", FLOAT, [f"y{i}" for i in range(len(x))])]
+    ports = [port("x", FLOAT, list(x))], [port("y", FLOAT, [f"y{i}" for i in range(y or len(x))])]
     graph = helper.make_graph(list(nodes), file.stem, *ports, weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     onnx.save(model, file)
@@ -109,3 +110,10 @@ def test_sequences_of_any_number_and_length(tmp_path: Path) -> None:
     shapes = {f"w{i}": (32, 32) for i in "qkv"} | {"g": (32,), "b": (32,)}
     model = save(tmp_path / "text.onnx", nodes, ["batch", "sequence", 32], **shapes)
     check(tmp_path, model, [(1, 5, 32), (3, 17, 32), (2, 128, 32), (1, 300, 32), (3, 17, 32)])
+
+
+def test_texts_of_any_length_by_a_recurrent_layer(tmp_path: Path) -> None:
+    nodes = [node("LSTM", ["x", "w", "r", "b"], ["y"], hidden_size=32)]
+    shapes = {"w": (1, 128, 16), "r": (1, 128, 32), "b": (1, 256)}
+    model = save(tmp_path / "tagger.onnx", nodes, ["n", 1, 16], 4, **shapes)
+    check(tmp_path, model, [(n, 1, 16) for n in (1, 64, 2, 7, 64)])
