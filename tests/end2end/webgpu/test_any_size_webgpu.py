@@ -113,7 +113,7 @@ def test_sequences_of_any_number_and_length(tmp_path: Path) -> None:
 
 
 def test_texts_of_any_length_by_a_recurrent_layer(tmp_path: Path) -> None:
-    nodes = [node("LSTM", ["x", "w", "r", "b"], ["y"], hidden_size=32)]
-    shapes = {"w": (1, 128, 16), "r": (1, 128, 32), "b": (1, 256)}
+    nodes = [node("LSTM", ["x", "w", "r", "b"], ["y"], hidden_size=128)]
+    shapes = {"w": (1, 512, 16), "r": (1, 512, 128), "b": (1, 1024)}
     model = save(tmp_path / "tagger.onnx", nodes, ["n", 1, 16], 4, **shapes)
     check(tmp_path, model, [(n, 1, 16) for n in (1, 64, 2, 7, 64)])
