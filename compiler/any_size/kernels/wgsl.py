@@ -3,7 +3,8 @@
 A kernel's document is made at a few sizes by one schedule. What differs are numbers in its text,
 its counts of workgroups and its scratch; each number of the text becomes an element of the block,
 with a formula. Sizes are drawn that tiles and vectors do not divide, so that the text has every
-guard that some size needs, and no loads of vectors that some size cannot have.
+guard that some size needs, and no loads of vectors that some size cannot have. Texts at other sizes
+are witnesses: they decide between formulas that all samples allow.
 """
 
 from __future__ import annotations
@@ -86,6 +87,7 @@ def any_size_document(
     drawn = [_drawn(dims, (*bases, *shapes), behind) for behind in _BEHIND]
     programs = [[at(sizes) for sizes in samples] for samples in drawn]
     even = list(_even(dims))
+    elsewhere = [at(sizes) for sizes in even]
     forms: list[Form] = [_by_default]
     if (found := match(programs[0][0])) and found.template.wgsl:
         guess = found.template.wgsl.guess(found.subject)
@@ -93,7 +95,7 @@ def any_size_document(
         forms = [*(partial(_by_template, guess=guess) for guess in guesses), _by_default]
     for form, which in itertools.product(forms, range(len(drawn))):
         try:
-            documents, cuts = form([*programs[which], *(at(sizes) for sizes in even)])
+            documents, cuts = form([*programs[which], *elsewhere])
             told = zip(even, documents[len(drawn[which]) :], strict=True)
             witnesses = [(sizes, _numbers(document)) for sizes, document in told]
             unifier = _Unifier(name, drawn[which], bases, tuple(shapes), cuts, witnesses)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from nnjit_studio.compiler.ir.affine import loads, rewrite
@@ -13,6 +13,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Buffer,
     Const,
     Expr,
+    If,
     Load,
     Loop,
     Program,
@@ -236,19 +237,29 @@ class Points:
                 self.context.scattered.add(step.buffer)
                 block.lines.append("" if self.found is None else memory.store(index, value))
                 block.forget({step.buffer})
-            elif isinstance(step, Loop):
-                inside = Block(self.context, block)
-                inside.forget({s.buffer for s in stores_in(step.body)})
-                self.context.ranges[step.var] = (0, step.extent - 1)
-                self._steps(inside, step.body)
-                block.inner(loop_head(step.var, step.extent), inside)
             else:
-                condition = block.typed(step.condition, "bool")
-                for head, body in ((condition, step.then), (f"!({condition})", step.otherwise)):
-                    if body:
-                        inside = Block(self.context, block)
-                        self._steps(inside, body)
-                        block.inner(f"if ({head}) {{", inside)
+                self._nested(block, step, self._steps)
+
+    def _nested(
+        self,
+        block: Block,
+        step: Loop | If,
+        steps: Callable[[Block, Sequence[Statement]], None],
+    ) -> None:
+        """A loop or a condition; ``steps`` writes the statements inside."""
+        if isinstance(step, Loop):
+            inside = Block(self.context, block)
+            inside.forget({s.buffer for s in stores_in(step.body)})
+            self.context.ranges[step.var] = (0, step.extent - 1)
+            steps(inside, step.body)
+            block.inner(loop_head(step.var, step.extent), inside)
+            return
+        condition = block.typed(step.condition, "bool")
+        for head, body in ((condition, step.then), (f"!({condition})", step.otherwise)):
+            if body:
+                inside = Block(self.context, block)
+                steps(inside, body)
+                block.inner(f"if ({head}) {{", inside)
 
     def _accumulators(
         self, block: Block, stores: Sequence[Store], values: Sequence[Expr]

@@ -22,7 +22,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 from nnjit_studio.compiler.recognize.recurrent import LANES_VAR, product_of
 from nnjit_studio.compiler.wgsl.core.memory import GROUP
 from nnjit_studio.compiler.wgsl.core.nests import Nest
-from nnjit_studio.compiler.wgsl.core.points import Lane, loop_head
+from nnjit_studio.compiler.wgsl.core.points import Lane
 from nnjit_studio.compiler.wgsl.core.reductions import Reductions
 from nnjit_studio.compiler.wgsl.core.values import Block, identifier
 
@@ -47,20 +47,11 @@ class TeamSteps(Reductions):
                     self._sums(block, along, sums, store)
             elif isinstance(step, Loop) and step.var == LANES_VAR:
                 self._dealt(block, step)
-            elif isinstance(step, If):
-                # Of loop variables alone: true for all members or for none.
-                condition = block.typed(step.condition, "bool")
-                for head, body in ((condition, step.then), (f"!({condition})", step.otherwise)):
-                    if body:
-                        inside = Block(self.context, block)
-                        self._in_order(inside, body)
-                        block.inner(f"if ({head}) {{", inside)
-                continue
-            elif isinstance(step, Loop) and any(o.var == LANES_VAR for o in loops_in(step.body)):
-                self.context.ranges[step.var] = (0, step.extent - 1)
-                inside = Block(self.context, block)
-                self._in_order(inside, step.body)
-                block.inner(loop_head(step.var, step.extent), inside)
+            elif isinstance(step, If) or (
+                isinstance(step, Loop) and any(o.var == LANES_VAR for o in loops_in(step.body))
+            ):
+                # A condition is one of loop variables alone: true for all members or for none.
+                self._nested(block, step, self._in_order)
                 continue
             else:
                 inside = Block(self.context, block)
