@@ -5,7 +5,8 @@ Chromium on half a processor. Five alike, because fewer independent sources are 
 the two of Chromium said is told to nobody.
 
 One of each browser measures, and the others of its kind have what it found with other times: on a
-busy machine, five that measure need not agree. In ``make crowd`` each measures for itself.
+busy machine, five that measure need not agree. In ``make crowd`` each measures for itself, and
+databases of both kinds are tried.
 """
 
 from __future__ import annotations
@@ -173,6 +174,7 @@ def authority(machines: list[Machine]) -> trustme.CA:
     return made
 
 
+@pytest.mark.parametrize("url", ["sqlite", "postgres"][: 1 + ALL_MEASURE], indirect=True)
 def test_a_new_machine_takes_what_seven_found(
     url: str, machines: list[Machine], seven: list[Machine], model: Path, authority: trustme.CA,
     tmp_path: Path,

@@ -19,7 +19,7 @@ from nnjit_studio.compiler.recognize.recurrent import STAGE
 from nnjit_studio.errors import UnsupportedOpError
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(model=layers(), seed=st.integers(0, 99))
 def test_a_layer_is_right(
     model: onnx.ModelProto, seed: int, tmp_path_factory: pytest.TempPathFactory
