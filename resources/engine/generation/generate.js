@@ -51,10 +51,10 @@ export async function* generate(engine, facts, prompt, options = {}) {
   checkPrompt(prompt, facts, text.vocabulary);
   if (!(maxTokens >= 1)) throw new EngineError(`maxTokens is ${maxTokens}.`, "Ask for at least 1 token.");
   const start = performance.now();
-  let token = { ...pick(await text.read(prompt)), ms: 0 };
-  token.ms = performance.now() - start;
-  const follow = await following(text, pick, options, maxTokens - 1);
+  const follow = await following(text, pick, options, Math.min(maxTokens - 1, facts.capacity - prompt.length));
   try {
+    let token = { ...pick(await text.read(prompt)), ms: 0 };
+    token.ms = performance.now() - start;
     for (let made = 1; ; made++) {
       yield token;
       if (stopTokens.includes(token.id)) return "stop";
@@ -72,11 +72,10 @@ export async function* generate(engine, facts, prompt, options = {}) {
 /**
  * What makes the tokens behind the first.
  * @param {Text} text @param {(logits: Float32Array) => {id: number, margin: number}} pick
- * @param {Options} options @param {number} most tokens
+ * @param {Options} options @param {number} steps at most
  * @returns {Promise<{next: (id: number) => Promise<Token>, close: () => void}>}
  */
-async function following(text, pick, { topK = 1, repetitionPenalty = 1 }, most) {
-  const steps = Math.min(most, text.room);
+async function following(text, pick, { topK = 1, repetitionPenalty = 1 }, steps) {
   const follower = topK === 1 && repetitionPenalty === 1 && steps > 0 ? await text.follower() : null;
   if (follower) return new Ahead(follower, (id) => text.place(id), steps);
   const next = async (/** @type {number} */ id) => {
@@ -161,11 +160,6 @@ class Text {
     for (let i = this.length; i < start + count; i++) this.#decode.set(mask, i, 1);
     this.length = start + count;
     return this.#row(await this.#engine.output(logits, EXTEND), last ? 0 : count - 1);
-  }
-
-  /** Tokens that still fit. */
-  get room() {
-    return this.#facts.capacity - this.length;
   }
 
   /** Of the decode plan, where the engine has it: it takes what {@link place} writes. */

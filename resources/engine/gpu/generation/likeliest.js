@@ -49,6 +49,12 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   if (local == 0u) { found[group.x] = kept[0]; }
 }`;
 
+/** Shaders of all logits, and of the best of their parts. */
+export const CODES = [best("u32", "vec4u(i, 0u, key(given[i]), 0u)"), best("vec4u", "given[i]")];
+
+/** Workgroups that look through so many logits. @param {number} count */
+export const groupsOf = (count) => Math.max(1, Math.min(MOST_GROUPS, Math.ceil(count / (THREADS * LEAST_EACH))));
+
 export class Likeliest {
   #device;
   #pipelines;
@@ -61,7 +67,7 @@ export class Likeliest {
   constructor(device, count, pipelines) {
     this.#device = device;
     this.#pipelines = pipelines;
-    this.#groups = Math.max(1, Math.min(MOST_GROUPS, Math.ceil(count / (THREADS * LEAST_EACH))));
+    this.#groups = groupsOf(count);
     this.#parts = device.createBuffer(this.#groups * CHOICE_BYTES, "likeliest of parts");
     this.#best = device.createBuffer(CHOICE_BYTES, "likeliest");
     this.#kept = device.createBuffer(MOST_STEPS * CHOICE_BYTES, "tokens");
@@ -70,8 +76,7 @@ export class Likeliest {
   /** @param {GpuDevice} device @param {number} count of logits */
   static async open(device, count) {
     const access = /** @type {const} */ (["read", "read_write"]);
-    const codes = [best("u32", "vec4u(i, 0u, key(given[i]), 0u)"), best("vec4u", "given[i]")];
-    return new Likeliest(device, count, await Promise.all(codes.map((code) => device.pipeline({ code, entry: "main", access }))));
+    return new Likeliest(device, count, await Promise.all(CODES.map((code) => device.pipeline({ code, entry: "main", access }))));
   }
 
   /**
@@ -109,8 +114,12 @@ export class Likeliest {
   }
 }
 
-/** @param {number} id @param {number} largest as a key @param {number} second as a key @returns {Choice} */
-function choiceOf(id, largest, second) {
+/**
+ * A choice as the GPU wrote it.
+ * @param {number} id @param {number} largest as a key @param {number} second as a key
+ * @returns {Choice} no number is a margin of what holds one that is none
+ */
+export function choiceOf(id, largest, second) {
   if (largest === NOT_A_NUMBER) return { id, margin: NaN };
   return { id, margin: second === 0 ? Infinity : valueOf(largest) - valueOf(second) };
 }
