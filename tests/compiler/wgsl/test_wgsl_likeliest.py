@@ -49,9 +49,9 @@ def chosen(shaders: tuple[list[str], dict[int, int]], logits: np.ndarray) -> tup
     return int(words[0]), int(words[2]), int(words[3])
 
 
-def margins(keys: list[tuple[int, int, int]]) -> list[float | None]:
-    made = f"{[list(k) for k in keys]}.map((k) => m.choiceOf(...k)).map((c) => [c.id, String(c.margin)])"
-    return [float(margin.replace("Infinity", "inf")) for _, margin in in_node(made)]
+def margins(keys: list[tuple[int, int, int]]) -> list[float]:
+    made = in_node(f"{[list(k) for k in keys]}.map((k) => String(m.choiceOf(...k).margin))")
+    return [float(margin.replace("Infinity", "inf")) for margin in made]
 
 
 def cases() -> list[np.ndarray]:
