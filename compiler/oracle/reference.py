@@ -50,7 +50,7 @@ OPERAND_POINTS = 1 << 26
 """Largest operand of a product that goes through ``np.matmul`` at once, 512 MiB."""
 COMPUTED_POINTS = 1 << 25
 """The same where it is more than elements of one buffer: that takes four times the memory."""
-PART_POINTS = 1 << 22  # of a larger operand, which goes there in parts of its rows or columns
+PART_POINTS = 1 << 18  # of a larger operand, which goes there in parts of its rows or columns
 
 COMPUTED_AS = {
     "f32": np.float64,
