@@ -11,6 +11,8 @@ from typing import Any
 from tvm import te
 from tvm.relax.frontend.onnx import onnx_frontend
 
+from nnjit_studio.compiler.tvm_adapter.quantised import known_array
+
 
 class ReduceSumSquare(onnx_frontend.ReduceSumSquare):  # type: ignore[misc]
     """As the frontend's, of the last axis alone by itself."""
@@ -23,8 +25,8 @@ class ReduceSumSquare(onnx_frontend.ReduceSumSquare):  # type: ignore[misc]
 
     @classmethod
     def _impl_v18(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
-        axes = onnx_frontend.get_constant(inputs[1], params) if len(inputs) > 1 else None
-        if type(axes).__name__ == "GenericConst" and axes.value.numpy().tolist() == [-1]:
+        axes = known_array(inputs[1]) if len(inputs) > 1 else None
+        if axes is not None and axes.tolist() == [-1]:
             return cls._impl_v13(bb, inputs, {**attr, "axes": [-1]}, params)
         return super()._impl_v18(bb, inputs, attr, params)
 
@@ -33,7 +35,8 @@ def _sum_of_squares(x: Any) -> Any:
     q = te.reduce_axis((0, x.shape[-1]), name="q")
 
     def total(*at: Any) -> Any:
-        value = x[(*at[:-1], q)]
+        place = (*at[:-1], q)
+        value = x[place]
         return te.sum(value * value, axis=[q])
 
     return te.compute((*x.shape[:-1], 1), total, name="sum_of_squares")
