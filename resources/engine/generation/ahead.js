@@ -1,8 +1,13 @@
 /** Tokens that a GPU makes one after another without being asked for each, brought back in groups. */
 import { EngineError } from "../errors.js";
 
-/** @import { Choice, Follower } from "../gpu/engine.js" */
-/** @import { Token } from "./generate.js" */
+/** @import { Follower } from "../gpu/engine.js" */
+/** @import { Choice } from "../gpu/generation/likeliest.js" */
+/**
+ * `margin` is the logit's lead over the second best. `ms` is since the token before; of tokens that a GPU
+ * made together, each has its share.
+ * @typedef {{id: number, ms: number, margin: number}} Token
+ */
 /** @typedef {{choices: Choice[], ms: number}} Arrived `ms` of each */
 
 /** Groups that are queued while one is waited for: the GPU never waits for the page. */

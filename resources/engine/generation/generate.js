@@ -16,11 +16,7 @@ import { ARRAYS, EXTEND, MAIN, outputOf, PREFILL } from "../plan.js";
  * @property {AbortSignal} [signal] ends the generation after the present token
  */
 /** @typedef {"length" | "stop" | "full" | "cancelled"} Reason */
-/**
- * `margin` is the logit's lead over the second best. `ms` is since the token before; of tokens that a GPU
- * made together, each has its share.
- * @typedef {{id: number, ms: number, margin: number}} Token
- */
+/** @typedef {import("./ahead.js").Token} Token */
 /** @import { Generation, Plan, Tensor } from "../../types/engine.js" */
 /** @import { Follower } from "../gpu/engine.js" */
 /**

@@ -13,6 +13,7 @@ import { padded, Store } from "./store.js";
 /** @import { Inference, NewKernel, Plan, Tap, Tensor } from "../../types/engine.js" */
 /** @import { GpuBuf, GpuCounters, GpuDevice } from "../../types/gpu.js" */
 /** @import { Bound, Call, Model } from "./bound.js" */
+/** @import { Choice } from "./generation/likeliest.js" */
 /** @import { GpuKernel } from "./kernels.js" */
 /** @import { GpuSizes, Sized } from "./open/sizes.js" */
 /**
@@ -20,7 +21,6 @@ import { padded, Store } from "./store.js";
  * @typedef {Inference & {gpu_clock: "timestamp" | "wall" | "", gpu: GpuCounters}} GpuInference
  */
 
-/** What a step chose, and how much its logit is above the second. @typedef {{id: number, margin: number}} Choice */
 /**
  * Steps that feed themselves: `step` queues one, its choice comes as the `at`-th, below `most`, of a `read`,
  * which is of what was queued before it.

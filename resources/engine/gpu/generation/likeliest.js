@@ -2,7 +2,7 @@
 import { whole } from "../commands.js";
 
 /** @import { Binding, Command, GpuDevice, GpuPipeline } from "../../../types/gpu.js" */
-/** @import { Choice } from "../engine.js" */
+/** What a step chose, and how much its logit is above the second. @typedef {{id: number, margin: number}} Choice */
 
 const THREADS = 256;
 /** Logits of a thread, at least: below, more workgroups only make the second dispatch longer. */
