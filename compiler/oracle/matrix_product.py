@@ -11,6 +11,9 @@ from nnjit_studio.compiler.ir.affine import LinearForm
 from nnjit_studio.compiler.oracle import rounding
 from nnjit_studio.compiler.oracle.rounding import Array, Value
 
+Ranges = Mapping[str, tuple[int, int]]
+"""Of variables: the first value and the one behind the last."""
+
 
 @dataclass(frozen=True)
 class Operand:
@@ -55,30 +58,41 @@ def blocks(
             yield at, part, (value @ terms, error)
 
 
+def cuts(group: Sequence[str], extents: Mapping[str, int], points: int, most: int) -> list[Ranges]:
+    """Ranges of a group's first variable, each with about ``most`` of all points."""
+    if points <= most:
+        return [{}]
+    extent = extents[group[0]]
+    step = max(1, extent * most // points)
+    return [{group[0]: (at, min(at + step, extent))} for at in range(0, extent, step)]
+
+
 def strided(
-    array: Array, form: LinearForm, groups: Sequence[Sequence[str]], extents: Mapping[str, int]
+    array: Array, form: LinearForm, groups: Sequence[Sequence[str]], ranges: Ranges
 ) -> Array:
     """The elements of an affine load, one dimension for each group of variables."""
     order = [v for group in groups for v in group]
+    first = form[0] + sum(form[1].get(v, 0) * ranges[v][0] for v in order)
     view = np.lib.stride_tricks.as_strided(
-        array[form[0] :],
-        tuple(extents[v] for v in order),
+        array[first:],
+        tuple(ranges[v][1] - ranges[v][0] for v in order),
         tuple(form[1].get(v, 0) * array.itemsize for v in order),
     )
-    return view.reshape([_size(group, extents) for group in groups])
+    return view.reshape([size_of(group, ranges) for group in groups])
 
 
-def offsets(form: LinearForm, group: Sequence[str], extents: Mapping[str, int]) -> Array:
+def offsets(form: LinearForm, group: Sequence[str], ranges: Ranges) -> Array:
     """What the variables of a group add to an affine index, the last one fastest."""
     total = np.zeros(1, np.intp)
     for v in group:
-        steps = np.arange(extents[v]) * form[1].get(v, 0)
+        steps = np.arange(*ranges[v]) * form[1].get(v, 0)
         total = (total[:, None] + steps).reshape(-1)
     return total
 
 
-def _size(group: Sequence[str], extents: Mapping[str, int]) -> int:
+def size_of(group: Sequence[str], ranges: Ranges) -> int:
+    """Points of a group's variables."""
     size = 1
     for v in group:
-        size *= extents[v]
+        size *= ranges[v][1] - ranges[v][0]
     return size

@@ -1,16 +1,16 @@
 """Reference results of a program in float64, with a bound on the error of any f32 kernel.
 
-Each stage runs over its whole iteration space with NumPy: a loop variable is
-an index grid along its own dimension. With each float value goes, where
-asked for, a running error bound (Higham, "Accuracy and Stability of Numerical
-Algorithms", section 3.3; the rules are in :mod:`nnjit_studio.compiler.oracle.rounding`).
+Each stage runs over its whole iteration space with NumPy: a loop variable is an index grid along
+its own dimension. With each float value goes, where asked for, a running error bound (Higham,
+"Accuracy and Stability of Numerical Algorithms", 3.3), by the rules of :mod:`.rounding`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -33,18 +33,24 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Var,
 )
 from nnjit_studio.compiler.oracle import rounding
-from nnjit_studio.compiler.oracle.matrix_product import Operand, blocks, offsets, strided
+from nnjit_studio.compiler.oracle.matrix_product import (
+    Operand,
+    Ranges,
+    blocks,
+    cuts,
+    offsets,
+    size_of,
+    strided,
+)
+from nnjit_studio.compiler.oracle.points import BLOCK_POINTS, blocks_of, grids_of
 from nnjit_studio.compiler.oracle.rounding import Array, Value
 from nnjit_studio.errors import BugError
 
-BLOCK_POINTS = 1 << 17
-"""Points evaluated at once: a float64 temporary is 1 MiB, so that those of an expression stay in
-a second-level cache (2.2 times as fast as 8 MiB for the attention of a Whisper encoder)."""
 OPERAND_POINTS = 1 << 26
-"""Largest operand of a product that goes through ``np.matmul``, 512 MiB: one by one the products
-of a language model's head, 39 million weights for each row, would take minutes."""
+"""Largest operand of a product that goes through ``np.matmul`` at once, 512 MiB."""
 COMPUTED_POINTS = 1 << 25
 """The same where it is more than elements of one buffer: that takes four times the memory."""
+PART_POINTS = 1 << 18  # of a larger operand, which goes there in parts of its rows or columns
 
 COMPUTED_AS = {
     "f32": np.float64,
@@ -115,19 +121,6 @@ def _shaped(error: Array | float, shape: tuple[int, ...]) -> Array | float:
     return error.reshape(shape) if isinstance(error, np.ndarray) else error
 
 
-def _blocks(axes: tuple[Axis, ...]) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Ranges of each axis, cut so that a block has at most ``BLOCK_POINTS`` points."""
-    if math.prod(a.extent for a in axes) <= BLOCK_POINTS:
-        yield tuple((0, a.extent) for a in axes)
-        return
-    inner = math.prod(a.extent for a in axes[1:])
-    step = max(1, BLOCK_POINTS // max(1, inner))
-    for begin in range(0, axes[0].extent, step):
-        end = min(begin + step, axes[0].extent)
-        for rest in _blocks(axes[1:]):
-            yield ((begin, end), *rest)
-
-
 @dataclass(frozen=True)
 class _Machine:
     program: Program
@@ -138,8 +131,8 @@ class _Machine:
         spatial = tuple(a for a in stage.axes if a.kind != "reduce")
         reduce = tuple(a for a in stage.axes if a.kind == "reduce")
         if stage.steps:
-            for block in _blocks(spatial):
-                grid, shape = _grids(spatial, block)
+            for block in blocks_of(spatial):
+                grid, shape = grids_of(spatial, block)
                 self._steps(stage.steps, grid, shape, None)
             return
         if not reduce:
@@ -150,6 +143,7 @@ class _Machine:
         if term is None:
             self._in_order(stage, spatial, reduce)
         elif not self._as_matmul(stage, term, spatial, reduce):
+            self._pointwise(stage.init, spatial)  # some parts may be there
             self._reduce(stage.body[0], term, spatial, reduce)
 
     def _steps(
@@ -197,8 +191,8 @@ class _Machine:
         self._write(store.buffer, index, (data, error), index.shape)
 
     def _pointwise(self, stores: tuple[Store, ...], axes: tuple[Axis, ...]) -> None:
-        for block in _blocks(axes):
-            grid, shape = _grids(axes, block)
+        for block in blocks_of(axes):
+            grid, shape = grids_of(axes, block)
             self._assign(stores, grid, shape)
 
     def _assign(
@@ -218,8 +212,8 @@ class _Machine:
             errors[index] = np.broadcast_to(error, shape)
 
     def _in_order(self, stage: Stage, spatial: tuple[Axis, ...], reduce: tuple[Axis, ...]) -> None:
-        for block in _blocks(spatial):
-            grid, shape = _grids(spatial, block)
+        for block in blocks_of(spatial):
+            grid, shape = grids_of(spatial, block)
             for point in np.ndindex(*(a.extent for a in reduce)):
                 here = {a.var: np.array(v, np.int32) for a, v in zip(reduce, point, strict=True)}
                 self._assign(stage.body, {**grid, **here}, shape)
@@ -231,8 +225,8 @@ class _Machine:
         dims = tuple(range(len(spatial), len(axes)))
         depth = math.prod(a.extent for a in reduce)
         alike = _repeats((term.b,), reduce)
-        for block in _blocks(axes):
-            grid, shape = _grids(axes, block)
+        for block in blocks_of(axes):
+            grid, shape = grids_of(axes, block)
             value, error = self.eval(term.b, grid)
             full: Value = (
                 np.broadcast_to(value, shape),
@@ -252,7 +246,8 @@ class _Machine:
     ) -> bool:
         """Sum of products through ``np.matmul``; False where it is not one, or not finite.
 
-        Integers go through float64 too, where that holds all of their sums.
+        Integers go through float64 too, where that holds all of their sums. Every sum is made, of
+        all its terms; of a large operand some rows or columns at a time.
         """
         product, store, extents = term.b, stage.body[0], stage.extents
         place = linear_form(store.index, extents)
@@ -264,36 +259,55 @@ class _Machine:
         m = [v for v in names if v in a and v not in b]
         n = [v for v in names if v in b and v not in a]
         k = [x.var for x in reduce]
-        rest, depth = (math.prod(extents[v] for v in group) for group in (batch, k))
-        wide = max(math.prod(extents[v] for v in group) for group in (m, n))
-        if rest * wide * depth > OPERAND_POINTS:
+        parts: list[list[Ranges]] = []
+        for factor, group in ((product.a, m), (product.b, n)):
+            whole = OPERAND_POINTS if isinstance(factor, Load) else COMPUTED_POINTS
+            points = math.prod(extents[v] for v in (*batch, *group, *k))
+            if points > whole and not (group and stage.init):
+                return False
+            parts.append(cuts(group, extents, points, points if points <= whole else PART_POINTS))
+        alike = _repeats((product.a, product.b), reduce)
+        ranges = {v: (0, extent) for v, extent in extents.items()}
+        for rows in parts[0]:
+            x = self._operand(product.a, [batch, m, k], extents, {**ranges, **rows})
+            if x is None:
+                return False
+            for columns in parts[1]:
+                here = {**ranges, **rows, **columns}
+                y = self._operand(product.b, [batch, k, n], extents, here)
+                places = place[0], *(offsets(place, group, here) for group in (batch, m, n))
+                if y is None or not self._add_product(store.buffer, x, y, places, alike):
+                    return False
+        return True
+
+    def _add_product(
+        self, buffer: str, x: Operand, y: Operand, places: tuple[Any, ...], alike: bool
+    ) -> bool:
+        """Add a batch of products where it lies; False where integers are too large for that."""
+        if x.value.dtype != y.value.dtype:
             return False
-        x = self._operand(product.a, [batch, m, k], extents)
-        y = self._operand(product.b, [batch, k, n], extents) if x else None
-        if x is None or y is None or x.value.dtype != y.value.dtype:
-            return False
+        depth = x.value.shape[2]
         integer = x.value.dtype != np.float64
         if integer:
             largest = [float(np.abs(o.value.astype(np.float64)).max()) for o in (x, y)]
             if x.error is not None or y.error is not None or math.prod(largest) * depth > 2**53:
                 return False
             x, y = (Operand(o.value.astype(np.float64), None) for o in (x, y))
-        alike = _repeats((product.a, product.b), reduce)
         inexact = self.track and not integer
         bound = rounding.UNIT + rounding.sum_factor(depth, alike) if inexact else None
-        begin, rows, columns = (offsets(place, group, extents) for group in (batch, m, n))
+        first, begin, rows, columns = places
         for at, part, found in blocks(x, y, bound, BLOCK_POINTS):
-            index = place[0] + begin[at] + rows[part, None] + columns
-            old = self._read(store.buffer, index)
+            index = first + begin[at] + rows[part, None] + columns
+            old = self._read(buffer, index)
             sums = (found[0].astype(np.int64).astype(old[0].dtype), 0.0) if integer else found
             total = rounding.accumulated("add", old, sums, depth)
-            self._write(store.buffer, index, total, index.shape)
+            self._write(buffer, index, total, index.shape)
         return True
 
     def _operand(
-        self, factor: Expr, groups: list[list[str]], extents: Mapping[str, int]
+        self, factor: Expr, groups: list[list[str]], extents: Mapping[str, int], ranges: Ranges
     ) -> Operand | None:
-        """A factor of a sum of products at all points of its variables; None if not finite."""
+        """A factor of a sum of products at points of its variables; None if not finite."""
         if isinstance(factor, Load):
             value, error = self.memory[factor.buffer]
             form = linear_form(factor.index, extents)
@@ -302,19 +316,17 @@ class _Machine:
                 return None
             if not np.isfinite(value).all():
                 return None
-            value = strided(value, form, groups, extents)
+            value = strided(value, form, groups, ranges)
             if isinstance(error, np.ndarray):
-                error = strided(error, form, groups, extents)
+                error = strided(error, form, groups, ranges)
         else:
             axes = tuple(Axis(v, extents[v]) for group in groups for v in group)
-            if math.prod(axis.extent for axis in axes) > COMPUTED_POINTS:
-                return None
-            grid, shape = _grids(axes, tuple((0, axis.extent) for axis in axes))
+            grid, shape = grids_of(axes, tuple(ranges[axis.var] for axis in axes))
             single = {v: np.array(0, np.int32) for v in variables(factor) if v not in grid}
             value, error = self.eval(factor, {**single, **grid})
             if not np.isfinite(value).all():
                 return None
-            sizes = [math.prod(extents[v] for v in group) for group in groups]
+            sizes = [size_of(group, ranges) for group in groups]
             value = np.broadcast_to(value, shape).reshape(sizes)
             error = np.broadcast_to(error, shape).reshape(sizes)
         return Operand(value, error if isinstance(error, np.ndarray) and error.any() else None)
@@ -365,18 +377,6 @@ class _Machine:
                 raise BugError(f"{self.program.name} reads outside {load.buffer}.")
             index = np.clip(index, 0, size - 1)
         return self._read(load.buffer, index)
-
-
-def _grids(
-    axes: tuple[Axis, ...], block: tuple[tuple[int, int], ...]
-) -> tuple[dict[str, Array], tuple[int, ...]]:
-    shape = tuple(end - begin for begin, end in block)
-    grids = {}
-    for i, (axis, (begin, end)) in enumerate(zip(axes, block, strict=True)):
-        dims = [1] * len(axes)
-        dims[i] = end - begin
-        grids[axis.var] = np.arange(begin, end, dtype=np.int32).reshape(dims)
-    return grids, shape
 
 
 def _repeats(terms: tuple[Expr, ...], reduce: tuple[Axis, ...]) -> bool:

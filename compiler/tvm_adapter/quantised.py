@@ -228,10 +228,9 @@ class MatMulNBits(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
                 "MatMulNBits is supported on float32 only.", "Export the model in float32."
             )
         blocks = k // block
-        values = _halves(packed.reshape(n, k // 2)).reshape(n, k // NIBBLES_IN_WORD, -1)
-        shifts = np.arange(NIBBLES_IN_WORD, dtype=np.uint32) * 4
-        words = np.bitwise_or.reduce(values.astype(np.uint32) << shifts, axis=2).T
-        arguments = [inputs[0], relax.const(np.ascontiguousarray(words).view(np.int32))]
+        # Four bytes of a row, the low half of each first, are a word of ours as they lie.
+        words = np.ascontiguousarray(packed.reshape(n, k // 2)).view("<i4")
+        arguments = [inputs[0], relax.const(np.ascontiguousarray(words.T))]
         arguments.append(relax.const(_by_block(scale.reshape(n, blocks))))
         if zero is not None:
             zeros = _halves(zero.reshape(n, -1))[:, :blocks]

@@ -30,6 +30,7 @@ from nnjit_studio.compiler.tvm_adapter.recurrent import (
     RecurrentLoop,
     recurrent_program,
 )
+from nnjit_studio.compiler.tvm_adapter.squares import ReduceSumSquare
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 
 log = logging.getLogger(__name__)
@@ -73,7 +74,8 @@ _OWN_OPERATORS = {
 
 
 def _with_own(stock: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
-    return lambda: {**stock(), **CONVERTERS, **_OWN_OPERATORS}
+    own = {**CONVERTERS, "ReduceSumSquare": ReduceSumSquare, **_OWN_OPERATORS}
+    return lambda: {**stock(), **own}
 
 
 # The frontend has no registry to add converters to.

@@ -79,7 +79,8 @@ class Sampling:
 @dataclass(frozen=True)
 class Token:
     """A new token: milliseconds since the one before (the first: since the prompt was given)
-    and the lead of the largest logit over the second.
+    and the lead of the largest logit over the second. Greedy tokens of a GPU come in groups, each
+    with its share of the time.
     """
 
     id: int

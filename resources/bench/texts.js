@@ -87,6 +87,21 @@ export async function collect(stream) {
   return text;
 }
 
+/**
+ * What our token consists of: ms of each step of the decode plan by itself, with no gap between two.
+ * @param {Opened} opened
+ */
+async function stepsOf({ session, feeds }) {
+  const inputs = session.inputNames.map((/** @type {string} */ name, /** @type {number} */ i) => {
+    const { type, shape } = session.inputMetadata[i];
+    const count = shape.reduce((/** @type {number} */ n, /** @type {number} */ d) => n * d, 1);
+    const one = type === "int64" ? 1n : 1;
+    return { name, type, dims: shape, data: count > 1 ? new ARRAYS[type](count).fill(one) : new ARRAYS[type](count) };
+  });
+  const { steps } = await session.profile(feeds(inputs), 5);
+  return steps.map((/** @type {any} */ { workload, ms }) => ({ workload, ms }));
+}
+
 /** @param {Job} job */
 async function main(job) {
   const { threads, prompt, tokens, facts } = job;
@@ -96,6 +111,8 @@ async function main(job) {
   const texts = {};
   /** @type {Record<string, Record<string, unknown>>} */
   const about = {};
+  /** @type {() => Promise<{workload: string, ms: number}[]>} */
+  let profiled = async () => [];
   for (const { name, engine, source, external, provider, build } of job.contenders) {
     const [before, start] = [memoryBytes(), performance.now()];
     const externalData = external.map((path) => ({ path, data: file(`model/${path}`) }));
@@ -105,10 +122,11 @@ async function main(job) {
     writers[name] = () => collect(engine === "nnjit" ? opened.session.generate(prompt, { maxTokens: tokens }) : follow(opened, facts, prompt, tokens));
     texts[name] = [];
     const first = await writers[name]();
+    if (engine === "nnjit") profiled = () => stepsOf(opened);
     about[name] = { create_ms, first_ms: first.prompt_ms, memory_bytes: memoryBytes() - before, threads: opened.threads, tier: opened.tier };
   }
   for (const name of turns(Object.keys(writers), job.rounds)) texts[name].push(await writers[name]());
-  await report({ type: "row", texts, facts: about, user_agent: navigator.userAgent });
+  await report({ type: "row", texts, facts: about, steps: await profiled(), user_agent: navigator.userAgent });
 }
 
 // Tests take the functions above without a page.

@@ -55,6 +55,12 @@ def message(theirs: list[int]) -> dict[str, Any]:
             "ort": [text(theirs, 20.0 + i / 10) for i in range(11)],
         },
         "facts": {"ours": facts, "ort": facts},
+        "steps": [
+            {"workload": "multiply:64:f32#1", "ms": 0.25},
+            {"workload": "matmul_4bit:1x64x64:f32+add#2", "ms": 1.0},
+            {"workload": "multiply:64:f32#1", "ms": 0.75},
+            {"workload": "take:8:f32#3", "ms": 0.5},
+        ],
         "user_agent": "a browser",
     }
 
@@ -72,6 +78,10 @@ def test_rates_ratios_and_equal_tokens() -> None:
     assert "Equal tokens from the first on: 2 of 5." in text
     assert "ANOTHER" not in text
     assert "intervals" in file_report(found).markdown()
+    assert [row["steps"] for row in found["steps"]] == [2, 1, 1]
+    lines = [line.split() for line in text.splitlines()]
+    assert ["multiply:64:f32", "2", "500.0", "40.0%"] in lines
+    assert "Our decode plan, 4 steps, each by itself: 2.50 ms in all." in text
 
 
 def test_a_text_that_changes_is_told() -> None:

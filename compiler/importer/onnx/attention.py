@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from onnx import TensorProto
@@ -225,13 +226,19 @@ def group_query_attention(r: Rewriter) -> bool:
     heads, shared = r.attribute("num_heads", 0), r.attribute("kv_num_heads", 0)
     batch, queries, width = r.shape(query)
     size = width // (heads if key else heads + 2 * shared)
-    if not key:
-        query, key, value = r.split(query, [heads * size, shared * size, shared * size], 2)
     old = r.shape(past_key)[2] if past_key else 0
-    q, k, v = (
-        _reshape(r, x, batch, queries, n, size)
-        for x, n in ((query, heads), (key, shared), (value, shared))
-    )
+    if key:
+        q, k, v = (
+            _reshape(r, x, batch, queries, n, size)
+            for x, n in ((query, heads), (key, shared), (value, shared))
+        )
+    else:  # slices of heads, which what reads them can do by itself
+        every = _reshape(r, query, batch, queries, heads + 2 * shared, size)
+        ends = (0, heads, heads + shared, heads + 2 * shared)
+        q, k, v = (
+            r.op("Slice", every, *(r.weight([n], np.int64) for n in (begin, end, 2)))
+            for begin, end in pairwise(ends)
+        )
     if r.attribute("do_rotary", 0):
         places = places or r.weight(np.arange(old, old + queries)[None], np.int64)
         by, pairs = Angles(cos, sin, places, 2), r.attribute("rotary_interleaved", 0)

@@ -81,15 +81,23 @@ def _number(r: Rewriter, value: float, *alike: str) -> str:
     return r.weight(value, helper.tensor_dtype_to_np_dtype(dtype))
 
 
-def _mean(r: Rewriter, x: str) -> str:
+def _reduced(r: Rewriter, x: str, reduction: str = "ReduceMean") -> str:
     if r.opset < 18:
-        return r.op("ReduceMean", x, axes=[-1], keepdims=1)
-    return r.op("ReduceMean", x, r.weight([-1], np.int64), keepdims=1)
+        return r.op(reduction, x, axes=[-1], keepdims=1)
+    return r.op(reduction, x, r.weight([-1], np.int64), keepdims=1)
 
 
-def _over_root(r: Rewriter, x: str, squares: str, scale: str, default: float) -> str:
+def _mean_square(r: Rewriter, x: str, scale: str) -> str:
+    """Of the last axis, in one pass over it where the scale tells its size exactly."""
+    shape = r.types.get(scale, (0, None))[1]
+    if not shape or float(np.float16(shape[-1])) != shape[-1]:
+        return _reduced(r, r.op("Mul", x, x))
+    return r.op("Div", _reduced(r, x, "ReduceSumSquare"), _number(r, shape[-1], scale))
+
+
+def _over_root(r: Rewriter, x: str, mean: str, scale: str, default: float) -> str:
     epsilon = _number(r, r.attribute("epsilon", default), scale)
-    return r.op("Div", x, r.op("Sqrt", r.op("Add", _mean(r, squares), epsilon)))
+    return r.op("Div", x, r.op("Sqrt", r.op("Add", mean, epsilon)))
 
 
 def _unused(r: Rewriter, first: int, last: int) -> None:
@@ -102,7 +110,7 @@ def _simplified(r: Rewriter) -> None:
         raise r.refuse("axis -1")
     _unused(r, 1, 2)
     x, scale = r.node.input
-    normal = _over_root(r, x, r.op("Mul", x, x), scale, 1e-5)
+    normal = _over_root(r, x, _mean_square(r, x, scale), scale, 1e-5)
     r.op("Mul", normal, scale, out=r.node.output[0])
 
 
@@ -117,7 +125,7 @@ def _sum_with_skip(r: Rewriter, bias: str) -> str:
 def _skip_simplified(r: Rewriter) -> None:
     scale, bias = _inputs(r, 4)[2:]
     x = _sum_with_skip(r, bias)
-    normal = _over_root(r, x, r.op("Mul", x, x), scale, 1e-12)
+    normal = _over_root(r, x, _mean_square(r, x, scale), scale, 1e-12)
     r.op("Mul", normal, scale, out=r.node.output[0])
 
 
@@ -129,8 +137,9 @@ def _skip_layer_norm(r: Rewriter) -> None:
         given = (x, scale, beta) if beta else (x, scale)
         r.op("LayerNormalization", *given, out=out, axis=-1, epsilon=epsilon)
         return
-    centred = r.op("Sub", x, _mean(r, x))
-    normal = _over_root(r, centred, r.op("Mul", centred, centred), scale, 1e-12)
+    centred = r.op("Sub", x, _reduced(r, x))
+    squares = _reduced(r, r.op("Mul", centred, centred))
+    normal = _over_root(r, centred, squares, scale, 1e-12)
     scaled = r.op("Mul", normal, scale, out="" if beta else out)
     if beta:
         r.op("Add", scaled, beta, out=out)

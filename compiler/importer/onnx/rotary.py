@@ -60,19 +60,29 @@ def turn(r: Rewriter, x: str, shape: tuple[int, ...], by: Angles, pairs: int) ->
     turned, rest = _slice(r, x, 0, 2 * half), ""
     if 2 * half < shape[-1]:
         rest = _slice(r, x, 2 * half, shape[-1])
-    bounds = ((0, 2 * half, 2), (1, 2 * half, 2)) if pairs else ((0, half, 1), (half, 2 * half, 1))
-    first, second = (_slice(r, turned, *b) for b in bounds)
-    c, s = (_rows(r, table, by) for table in (by.cos, by.sin))
-    low = r.op("Sub", r.op("Mul", first, c), r.op("Mul", second, s))
-    high = r.op("Add", r.op("Mul", second, c), r.op("Mul", first, s))
-    if pairs:
-        both = r.op("Concat", *(r.along("Unsqueeze", v, [4]) for v in (low, high)), axis=4)
-        whole = r.op("Reshape", both, r.weight((*shape[:3], 2 * half), np.int64))
-    else:
-        whole = r.op("Concat", low, high, axis=3)
+    way = _pairs if pairs else _halves
+    whole = way(r, turned, by, (*shape[:3], 2 * half))
     if rest:
         whole = r.op("Concat", whole, rest, axis=3)
     return whole
+
+
+def _halves(r: Rewriter, x: str, by: Angles, shape: tuple[int, ...]) -> str:
+    """``x (c, c) + (x2, x1) (-s, s)``: elements by themselves, which one kernel writes at once."""
+    half = shape[3] // 2
+    other = r.op("Concat", _slice(r, x, half, 2 * half), _slice(r, x, 0, half), axis=3)
+    c, s = (_rows(r, table, by) for table in (by.cos, by.sin))
+    both = r.op("Concat", c, c, axis=3), r.op("Concat", r.op("Neg", s), s, axis=3)
+    return r.op("Add", r.op("Mul", x, both[0]), r.op("Mul", other, both[1]))
+
+
+def _pairs(r: Rewriter, x: str, by: Angles, shape: tuple[int, ...]) -> str:
+    first, second = (_slice(r, x, begin, shape[3], 2) for begin in (0, 1))
+    c, s = (_rows(r, table, by) for table in (by.cos, by.sin))
+    low = r.op("Sub", r.op("Mul", first, c), r.op("Mul", second, s))
+    high = r.op("Add", r.op("Mul", second, c), r.op("Mul", first, s))
+    both = r.op("Concat", *(r.along("Unsqueeze", v, [4]) for v in (low, high)), axis=4)
+    return r.op("Reshape", both, r.weight(shape, np.int64))
 
 
 def _rows(r: Rewriter, table: str, by: Angles) -> str:

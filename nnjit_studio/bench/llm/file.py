@@ -27,6 +27,8 @@ from nnjit_studio.workbench.jobs import export
 
 TIMEOUT_S = 600.0
 SEED = 1
+_SHOWN = 14
+"""Workloads of a token in a report."""
 _SPARE = 8
 """Slots of our cache beyond the text, so that no text ends because it is full."""
 
@@ -185,6 +187,7 @@ def document(
         "tokens_per_s": rates,
         "samples_ms": ms,
         "facts": message["facts"],
+        "steps": _by_workload(message["steps"]),
         "same_each_round": {
             n: all(t["ids"] == ts[0]["ids"] for t in ts) for n, ts in texts.items()
         },
@@ -199,8 +202,16 @@ def document(
     return found
 
 
-def _all_the_same(texts: Sequence[Mapping[str, Any]]) -> bool:
-    return all(t["ids"] == texts[0]["ids"] for t in texts)
+def _by_workload(steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What our token consists of, the longest first."""
+    found: dict[str, dict[str, Any]] = {}
+    for step in steps:
+        row = found.setdefault(
+            step["workload"], {"workload": step["workload"], "steps": 0, "ms": 0.0}
+        )
+        row["steps"] += 1
+        row["ms"] += step["ms"]
+    return sorted(found.values(), key=lambda row: -row["ms"])
 
 
 def _rate(ms: Interval, tokens: int) -> dict[str, float]:
@@ -249,7 +260,31 @@ def file_report(result: Mapping[str, Any]) -> Report:
     )
     where = "WebGPU" if result["backend"] == "webgpu" else threads_text(run["threads"])
     title = f"texts of {result['model']}, {where}"
-    return Report(result, title, about, (Table(head, rows), "\n".join(lines)))
+    return Report(
+        result, title, about, (Table(head, rows), "\n".join(lines), *_token_report(result["steps"]))
+    )
+
+
+def _token_report(steps: Sequence[Mapping[str, Any]]) -> tuple[Table, str]:
+    """The steps of our decode plan, each by itself."""
+    total = sum(row["ms"] for row in steps)
+    rows = [
+        [
+            _short(row["workload"]),
+            str(row["steps"]),
+            f"{1e3 * row['ms'] / row['steps']:.1f}",
+            f"{100 * row['ms'] / total:.1f}%",
+        ]
+        for row in steps[:_SHOWN]
+    ]
+    count = sum(row["steps"] for row in steps)
+    note = f"Our decode plan, {count} steps, each by itself: {total:.2f} ms in all."
+    return Table(["step", "times", "us each", "share"], rows), note
+
+
+def _short(workload: str) -> str:
+    name, _, rest = workload.partition(":")
+    return f"{name[:40]}:{rest.partition('#')[0]}"
 
 
 def _with_interval(of: Mapping[str, float], digits: int, unit: str = "") -> str:

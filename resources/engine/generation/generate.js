@@ -1,5 +1,6 @@
 /** The token loop of a decoder with a KV cache: prefill, then one run of the decode plan a token. */
 import { EngineError } from "../errors.js";
+import { Ahead } from "./ahead.js";
 import { sampler } from "./sampler.js";
 import { ARRAYS, EXTEND, MAIN, outputOf, PREFILL } from "../plan.js";
 
@@ -15,16 +16,19 @@ import { ARRAYS, EXTEND, MAIN, outputOf, PREFILL } from "../plan.js";
  * @property {AbortSignal} [signal] ends the generation after the present token
  */
 /** @typedef {"length" | "stop" | "full" | "cancelled"} Reason */
-/** @typedef {{id: number, ms: number, margin: number}} Token with the logit's lead over the second best */
+/** @typedef {import("./ahead.js").Token} Token */
 /** @import { Generation, Plan, Tensor } from "../../types/engine.js" */
+/** @import { Follower } from "../gpu/engine.js" */
 /**
- * What is needed of an engine; one on a GPU answers later, and its outputs are copies.
+ * What is needed of an engine; one on a GPU answers later, its outputs are copies, and it chooses greedy
+ * tokens itself.
  * @typedef {object} Engine
  * @property {boolean} [copies]
  * @property {Record<string, Plan>} plans
  * @property {() => void} reset
  * @property {(inputs: Tensor[], plan?: string) => () => void | Promise<void>} stepper
  * @property {(name: string, plan?: string) => Tensor | Promise<Tensor>} output
+ * @property {(inputs: Tensor[], names: {ids: string, logits: string}) => Promise<Follower>} [follower]
  */
 
 /**
@@ -42,20 +46,40 @@ export async function* generate(engine, facts, prompt, options = {}) {
   const pick = sampler(options, prompt);
   checkPrompt(prompt, facts, text.vocabulary);
   if (!(maxTokens >= 1)) throw new EngineError(`maxTokens is ${maxTokens}.`, "Ask for at least 1 token.");
-  let start = performance.now();
-  let logits = await text.read(prompt);
-  for (let made = 1; ; made++) {
-    const token = pick(logits);
-    const now = performance.now();
-    yield { ...token, ms: now - start };
-    if (stopTokens.includes(token.id)) return "stop";
-    if (made >= maxTokens) return "length";
-    if (text.length >= facts.capacity) return "full";
-    await tick(); // a message that cancels has its turn here
-    if (signal?.aborted) return "cancelled";
-    start = performance.now();
-    logits = await text.add(token.id);
+  const start = performance.now();
+  const follow = await following(text, pick, options, Math.min(maxTokens - 1, facts.capacity - prompt.length));
+  try {
+    let token = { ...pick(await text.read(prompt)), ms: 0 };
+    token.ms = performance.now() - start;
+    for (let made = 1; ; made++) {
+      yield token;
+      if (stopTokens.includes(token.id)) return "stop";
+      if (made >= maxTokens) return "length";
+      if (prompt.length + made > facts.capacity) return "full";
+      await tick(); // a message that cancels has its turn here
+      if (signal?.aborted) return "cancelled";
+      token = await follow.next(token.id);
+    }
+  } finally {
+    follow.close();
   }
+}
+
+/**
+ * What makes the tokens behind the first.
+ * @param {Text} text @param {(logits: Float32Array) => {id: number, margin: number}} pick
+ * @param {Options} options @param {number} steps at most
+ * @returns {Promise<{next: (id: number) => Promise<Token>, close: () => void}>}
+ */
+async function following(text, pick, { topK = 1, repetitionPenalty = 1 }, steps) {
+  const follower = topK === 1 && repetitionPenalty === 1 && steps > 0 ? await text.follower() : null;
+  if (follower) return new Ahead(follower, (id) => text.place(id), steps);
+  const next = async (/** @type {number} */ id) => {
+    const start = performance.now();
+    const choice = pick(await text.add(id));
+    return { ...choice, ms: performance.now() - start };
+  };
+  return { next, close: () => {} };
 }
 
 /** A run of several rows takes about as long as its rows over this many steps of one token. */
@@ -134,20 +158,33 @@ class Text {
     return this.#row(await this.#engine.output(logits, EXTEND), last ? 0 : count - 1);
   }
 
+  /** Of the decode plan, where the engine has it: it takes what {@link place} writes. */
+  async follower() {
+    return (await this.#engine.follower?.(this.#decode.tensors, this.#facts)) ?? null;
+  }
+
   /**
-   * One run of the decode plan.
+   * The inputs of the next run of the decode plan.
    * @param {number} id
    */
-  async add(id) {
-    const { ids, mask, positions, slot, logits } = this.#facts;
+  place(id) {
+    const { ids, mask, positions, slot } = this.#facts;
     const feeds = this.#decode;
     const position = this.length++;
     feeds.set(ids, 0, id);
     feeds.set(mask, position, 1);
     feeds.set(slot, 0, position);
     if (positions) feeds.set(positions, 0, position);
+  }
+
+  /**
+   * One run of the decode plan.
+   * @param {number} id
+   */
+  async add(id) {
+    this.place(id);
     await this.#step();
-    if (!this.#logits.length || this.#engine.copies) this.#logits = this.#row(await this.#engine.output(logits), 0);
+    if (!this.#logits.length || this.#engine.copies) this.#logits = this.#row(await this.#engine.output(this.#facts.logits), 0);
     return this.#logits;
   }
 

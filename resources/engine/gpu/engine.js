@@ -1,5 +1,6 @@
 /** The plan interpreter on a GPU: the calls of the Wasm engine, answered later. */
 import { checkPlans, checkWeights, countsOf, feedsOf, MAIN, missing, named, outputOf, specBytes } from "../plan.js";
+import { script } from "../errors.js";
 import { addStep, checkRuns, newInference } from "../steps.js";
 import { appendKernel, checkSlots } from "./append.js";
 import { bind, buffersOf, free, where } from "./bound.js";
@@ -12,11 +13,18 @@ import { padded, Store } from "./store.js";
 /** @import { Inference, NewKernel, Plan, Tap, Tensor } from "../../types/engine.js" */
 /** @import { GpuBuf, GpuCounters, GpuDevice } from "../../types/gpu.js" */
 /** @import { Bound, Call, Model } from "./bound.js" */
+/** @import { Choice } from "./generation/likeliest.js" */
 /** @import { GpuKernel } from "./kernels.js" */
 /** @import { GpuSizes, Sized } from "./open/sizes.js" */
 /**
  * As of the Wasm engine, with the clock of `steps_ms` and the layer's counters.
  * @typedef {Inference & {gpu_clock: "timestamp" | "wall" | "", gpu: GpuCounters}} GpuInference
+ */
+
+/**
+ * Steps that feed themselves: `step` queues one, its choice comes as the `at`-th, below `most`, of a `read`,
+ * which is of what was queued before it.
+ * @typedef {{most: number, step: (at: number, first: boolean) => Promise<void>, read: (count: number) => Promise<Choice[]>, close: () => void}} Follower
  */
 
 /** Uploads in flight, beyond which an upload waits for the GPU. */
@@ -170,6 +178,38 @@ export class GpuEngine {
         this.#run(calls);
         this.device.flush();
       });
+  }
+
+  /**
+   * Steps of the main plan in which each takes the likeliest token of the one before: it stays on the
+   * GPU, so that steps are queued without waiting. The first takes the token of the inputs.
+   *
+   * @param {Tensor[]} inputs whose bytes may change between two steps
+   * @param {{ids: string, logits: string}} names of the input that takes a token, and of the output
+   * @returns {Promise<Follower>}
+   */
+  async follower(inputs, { ids, logits }) {
+    const { Likeliest, MOST_STEPS } = await script(import("./generation/likeliest.js")); // only bundles that make text hold it
+    const { plan, index } = this.#named(MAIN);
+    const from = outputOf(plan, logits);
+    const token = plan.inputs.findIndex(({ spec }) => spec.name === ids);
+    const { spec, buffer } = plan.inputs[token];
+    const likeliest = await Likeliest.open(this.device, specBytes(from.spec) / 4);
+    return {
+      most: MOST_STEPS,
+      step: (at, first) =>
+        this.#exclusive(async () => {
+          const calls = this.#calls(MAIN);
+          const feeds = this.#feeds(plan, inputs);
+          this.#write(index, first ? feeds : feeds.filter((_, i) => i !== token));
+          if (!first) this.device.encode([likeliest.give(this.#where(index, buffer), specBytes(spec))]);
+          this.#run(calls);
+          this.device.encode(likeliest.choose({ ...this.#where(index, from.buffer), size: specBytes(from.spec) }, at));
+          this.device.flush();
+        }),
+      read: (count) => likeliest.read(count),
+      close: () => likeliest.close(),
+    };
   }
 
   /**

@@ -184,6 +184,20 @@ def test_grouped_attention_becomes_three_plans_over_one_cache(tmp_path: Path, bi
     assert extend.state_bytes == 2 * grouped_models.LAYERS * facts.capacity * width * 4
 
 
+def test_a_norm_and_a_rotation_are_one_kernel_each(tmp_path: Path) -> None:
+    built = imported(grouped(tmp_path / "m.onnx", 4, half=True), tmp_path, rows=8)
+    for part in (built.decode, built.prefill, built.extend):
+        called = [s.workload for s in part.plan.steps if s.op == "call"]
+        norms = [w for w in called if "sum_of_squares" in w]
+        assert len(norms) == 1 + 2 * grouped_models.LAYERS
+        assert not [w for w in called if w.startswith("multiply:")], (
+            "squares in a kernel of their own"
+        )
+        turns = [w for w in called if "concatenate_multiply_multiply_add" in w]
+        assert len(turns) == 2 * grouped_models.LAYERS
+        assert all(len(part.programs[w].stages) == 1 for w in turns)
+
+
 def test_each_plan_of_a_merged_decoder_takes_its_branch(tmp_path: Path) -> None:
     path = merged(tmp_path / "m.onnx")
     built = imported(path, tmp_path, rows=8)

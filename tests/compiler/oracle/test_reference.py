@@ -184,3 +184,40 @@ def test_an_arg_reduction_runs_in_order() -> None:
 def test_a_missing_input_is_named() -> None:
     with pytest.raises(BugError, match="for w"):
         evaluate(dense(2, 3, 4), {"a": np.zeros((2, 3), np.float32)})
+
+
+def test_large_factors_go_through_matmul_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows and columns are cut where an operand is larger than what is computed at once."""
+    rng = np.random.default_rng(3)
+    shapes = {"a": (37, 24), "w": (24, 50), "bias": (50,)}
+    inputs = {name: rng.standard_normal(s).astype(np.float32) for name, s in shapes.items()}
+    program = dense(37, 24, 50, "none")
+    whole = evaluate_with_bound(program, inputs)["out"]
+    for limit in ("OPERAND_POINTS", "COMPUTED_POINTS", "PART_POINTS"):
+        monkeypatch.setattr(reference, limit, 24 * 7)
+    at_once, one_by_one = both_ways(monkeypatch, program, inputs)
+    for found in (at_once["out"], one_by_one["out"]):
+        np.testing.assert_allclose(found[0], whole[0], rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(at_once["out"][1], whole[1], rtol=1e-9)
+
+
+def test_a_part_that_is_not_finite_leaves_sums_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts before it were added already, and are not added twice."""
+    n, k = Var("n"), Var("k")
+    weight = Binary("div", Load("w", times("k", 6) + n), Load("scale", n))
+    place = times("m", 6) + n
+    stage = Stage(
+        "sum",
+        (Axis("m", 2), Axis("n", 6), Axis("k", 3, "reduce")),
+        (Store("y", place, Load("y", place) + Load("a", times("m", 3) + k) * weight),),
+        (Store("y", place, Const(0.0, "f32")),),
+    )
+    buffers = [
+        Buffer(i, "f32", s, "input") for i, s in (("a", (2, 3)), ("w", (3, 6)), ("scale", (6,)))
+    ]
+    program = Program("p", (*buffers, Buffer("y", "f32", (2, 6), "output")), (stage,))
+    inputs = {"a": np.ones((2, 3)), "w": np.ones((3, 6)), "scale": np.array([1, 2, 4, 8, 0, 1.0])}
+    monkeypatch.setattr(reference, "COMPUTED_POINTS", 6)
+    monkeypatch.setattr(reference, "PART_POINTS", 6)
+    found = evaluate_with_bound(program, inputs)["y"][0]
+    np.testing.assert_array_equal(found, [[3, 1.5, 0.75, 0.375, np.inf, 3]] * 2)
