@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QDoubleValidator, QResizeEvent
-from PySide6.QtWidgets import QHeaderView, QLabel, QLineEdit, QPushButton
+from PySide6.QtWidgets import QHeaderView, QLabel, QLineEdit, QPushButton, QWidget
 
 from nnjit_studio.advice.errors import judge
 from nnjit_studio.advice.options import AdviceOptions
@@ -37,7 +37,7 @@ from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.dock.job_table import JobTable
 from nnjit_studio.ui.state.jobs import Job
 from nnjit_studio.ui.widgets.labels import quiet
-from nnjit_studio.ui.widgets.panel import named, push_button
+from nnjit_studio.ui.widgets.panel import named, push_button, vbox
 from nnjit_studio.ui.widgets.tables import OwnOrder
 from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.workbench import jobs
@@ -199,15 +199,13 @@ class AdvicePanel(JobTable):
         for place, line in enumerate(lines):
             index = self.proxy.index(place, BUTTON)
             if line.action:
-                self.view.setIndexWidget(index, self._button(line))
+                self.view.setIndexWidget(index, self._framed(self._button(line)))
             elif self.view.indexWidget(index) is not None:
                 self.view.setIndexWidget(index, None)  # type: ignore[arg-type]
         self._enable()
 
     def _button(self, line: Line) -> QPushButton:
         button = push_button(line.action, f"{line.action}: {line.title}", line.note)
-        # The view owns it: it would go with its last reference, while the view still places it.
-        button.setParent(self.view.viewport())
         if line.action == ANYWAY:
             button.setObjectName("danger")
         elif line.row is not None and self.result is not None and line.row is self.result.best:
@@ -216,6 +214,13 @@ class AdvicePanel(JobTable):
         button.clicked.connect(lambda: QTimer.singleShot(0, self, lambda: self.act(line.name)))
         self.buttons[line.name] = button
         return button
+
+    def _framed(self, button: QPushButton) -> QWidget:
+        """The button at its own height in the middle of a row."""
+        # The view owns it: it would go with its last reference, while the view still places it.
+        frame = QWidget(self.view.viewport())
+        vbox(None, button, None, on=frame, margins=(2, 0, 6, 0))
+        return frame
 
     def _enable(self) -> None:
         free = not self._session.busy
@@ -305,7 +310,6 @@ class AdvicePanel(JobTable):
             if self.result is not None:
                 self._measure_set(self.result)
                 self.show_result(self.result)
-                self._tell_asks(self.result)
             return
         if job == "feed":
             self._feeds = dict(self._session.workbench.model.feeds)
@@ -323,16 +327,6 @@ class AdvicePanel(JobTable):
             return
         title = ", ".join(row.title for row in used)
         self.measuring.want(self._plain, title, AdviceOptions(max_error=self.threshold))
-
-    def _tell_asks(self, advice: Advice) -> None:
-        used = self._used(advice)
-        if not used:
-            return
-        asks = " ".join(row.asks for row in used if row.asks)
-        words = f"In use: {', '.join(row.title for row in used)}."
-        words += f" Ask of your page: {asks}" if asks else ""
-        export = self._host.actions["export"]
-        self._host.message.say(words, steps=[("Export bundle…", export.trigger)])
 
     def _failed(self, job: str) -> None:
         if job == "open" and self._reopens:

@@ -66,8 +66,10 @@ class InUseStrip(QFrame):
             return
         first = Path(advice.path).name
         made = f"{file.name}, made from {first}" if any(r.apply.recipe for r in rows) else first
+        asks = " ".join(row.asks for row in rows if row.asks)
         self.use.setText(
             f"In use: {', '.join(row.title for row in rows)}. The open file is {made}."
+            + (f" Ask of your page: {asks}" if asks else "")
         )
         self.use.setToolTip(str(file))
         worth = set_in_use(found, advice) if found else ""

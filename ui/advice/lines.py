@@ -153,7 +153,7 @@ COLUMNS = (
            tip="below it, how many times as fast as the untouched model, of pairs",
            tone=lambda line: TONES.get(line.verdict, "muted"), in_files="verdict"),
     Column("error", _of(lambda m: m.max_error), lambda v: "" if v is None else f"{v:.1e}", True,
-           "largest difference of an output over its largest value", 64,
+           "largest difference of an output over its largest value", 72,
            tone=lambda line: "bad" if line.red else ""),
     Column("memory", _of(lambda m: m.memory_mib), _told(lambda v: f"{v:.3g} MiB"), True,
            "WebAssembly memory", 80, in_files="memory MiB"),
