@@ -91,7 +91,7 @@ def _direct(facts: Facts) -> Iterator[Row]:
 
 
 def _quantised(facts: Facts) -> Iterator[Row]:
-    measured = "Ranges of activations are those of the inputs at hand: give real ones, --inputs."
+    measured = "Ranges of activations are those of the inputs at hand: give real ones."
     for name, title, note in (
         (INT8_DYNAMIC, "Weights in 8 bits, activations quantised as they come", ""),
         (INT8_STATIC, "Weights and activations in 8 bits, with ranges measured once", measured),

@@ -89,6 +89,25 @@ def sentences(row: Row) -> list[str]:
     return said
 
 
+def set_in_use(row: Row, advice: Advice) -> str:
+    """What the rows in use are worth together, as one sentence; empty before a first sample."""
+    found = row.measured
+    if found is None:
+        return f"They could not be measured together: {row.problem}" if row.problem else ""
+    so_far = "" if row.state == MEASURED else " so far"
+    if found.stated is None:  # two times in one line would be read as a ratio
+        said = [f"Measured{so_far}: about {timing(found.ms, True)}; {gain(row)} to compare"]
+    else:
+        before = milliseconds(found.base_ms.median, 2 if found.busy else 3)
+        said = [f"Measured{so_far}: {timing(found.ms, found.busy)} for {before}, {gain(row)}"]
+    if found.max_error is not None:
+        said.append(f"largest error {error(found)}")
+    if found.memory_mib > 0:
+        first = f" for {advice.base.memory_mib:.3g}" if advice.base else ""
+        said.append(f"memory {found.memory_mib:.3g}{first} MiB")
+    return "; ".join(said) + "."
+
+
 def headline(advice: Advice) -> str:
     """The most that may be said in a few words."""
     if advice.phase:

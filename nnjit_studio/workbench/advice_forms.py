@@ -35,15 +35,32 @@ class Made:
     source: Path
 
 
-def untouched(model: ModelOnPage, folder: Path) -> Made:
-    """The open model as it is."""
+@dataclass(frozen=True)
+class Plain:
+    """A file and how it is imported and run."""
+
+    path: Path
+    importing: ImportOptions
+    threads: int
+    feeds: Feeds
+
+
+def untouched(model: ModelOnPage, folder: Path, name: str = BASE) -> Made:
+    """The open model as it is, in Wasm."""
     opened, page = model.current, model.page
     parts = BundleParts(opened.plan, opened.weights, model.kernels(TIERS, WASM), engine_files())
-    source = _unpacked(parts, folder, BASE)
+    source = _unpacked(parts, folder, name)
     plan = opened.plan
     feeds = as_fed(model.feeds, plan.input_specs)
-    form = Form(BASE, source, feeds, plan.output_specs, page.threads)
+    form = Form(name, source, feeds, plan.output_specs, page.threads)
     return Made(form, opened.path)
+
+
+def as_open(model: ModelOnPage, folder: Path, name: str) -> Made:
+    """The open model with the backend that it runs on."""
+    if model.page.backend.is_gpu:
+        return _on_gpu(model, name, folder)
+    return untouched(model, folder, name)
 
 
 def form_of(model: ModelOnPage, row: Row, folder: Path) -> Made:
@@ -57,24 +74,35 @@ def form_of(model: ModelOnPage, row: Row, folder: Path) -> Made:
     """
     page, apply, file = model.page, row.apply, model.current.path
     if apply.backend:
-        return _on_gpu(model, row, folder)
+        return _on_gpu(model, row.name, folder)
     feeds = resized(model.feeds, apply.shapes)
     if apply.recipe:
         file = derived(model, apply.recipe, folder / f"{row.name}.onnx")
         feeds = {n: a for n, a in feeds.items() if n not in apply.recipe.constants}
-    importing = _importing(model, apply, feeds)
-    weights = page.weights_file()
+    plain = Plain(file, _importing(model, apply, feeds), apply.threads or page.threads, feeds)
+    return of_file(model, plain, folder, row.name)
+
+
+def of_file(model: ModelOnPage, plain: Plain, folder: Path, name: str = BASE) -> Made:
+    """A file in Wasm, imported for this form alone.
+
+    Raises
+    ------
+    ModelError, UserError
+        When it cannot be imported.
+    CompileError
+    """
+    page, weights = model.page, model.page.weights_file()
     try:
         with page.compiler_killed_on_cancel():
-            made = page.process.import_model(file, weights, importing=importing)
+            made = page.process.import_model(plain.path, weights, importing=plain.importing)
         plan = made.plan
         parts = BundleParts(plan, weights, kernels_of(model, made, TIERS), engine_files())
-        source = _unpacked(parts, folder, row.name)
+        source = _unpacked(parts, folder, name)
     finally:
         weights.unlink(missing_ok=True)
-    taken = as_fed(feeds, plan.input_specs)
-    threads = apply.threads or page.threads
-    return Made(Form(row.name, source, taken, plan.output_specs, threads), file)
+    taken = as_fed(plain.feeds, plan.input_specs)
+    return Made(Form(name, source, taken, plan.output_specs, plain.threads), plain.path)
 
 
 def derived(model: ModelOnPage, recipe: Recipe, out: Path) -> Path:
@@ -105,16 +133,16 @@ def _importing(model: ModelOnPage, apply: Apply, feeds: Feeds) -> ImportOptions:
     return importing.with_hints(feeds) if apply.shapes else importing
 
 
-def _on_gpu(model: ModelOnPage, row: Row, folder: Path) -> Made:
+def _on_gpu(model: ModelOnPage, name: str, folder: Path) -> Made:
     """The open model with kernels for WebGPU."""
     page, backend = model.page, Backend("webgpu", "navigator")
     opened, plan = model.current, model.current.plan
     kernels = model.kernels(tiers_of_backend(backend), backend)
     both = [*model.kernels(TIERS, WASM), *kernels]
     parts = BundleParts(plan, opened.weights, both, engine_files(gpu=True))
-    source = _unpacked(parts, folder, row.name)
+    source = _unpacked(parts, folder, name)
     feeds = as_fed(model.feeds, plan.input_specs)
-    form = Form(row.name, source, feeds, plan.output_specs, page.threads, "webgpu")
+    form = Form(name, source, feeds, plan.output_specs, page.threads, "webgpu")
     return Made(form, opened.path)
 
 

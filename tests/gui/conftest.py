@@ -16,6 +16,7 @@ from verdicts import fake_peer
 from waiting import PATIENCE_S
 
 from nnjit_studio.ui.kernel import settings as kernel_settings
+from nnjit_studio.ui.opening import kept_inputs
 from nnjit_studio.ui.startup import app
 from nnjit_studio.ui.widgets import worker
 from nnjit_studio.verdict import peers
@@ -44,6 +45,12 @@ def eager(monkeypatch):
     monkeypatch.setattr(worker, "REFRESH_MS", 5)
     monkeypatch.setattr(kernel_settings, "SETTLE_MS", 20)
     monkeypatch.setattr(app, "SETTLE_MS", 20)
+
+
+@pytest.fixture(autouse=True)
+def own_inputs(monkeypatch, tmp_path):
+    """Inputs are kept for files in a folder of each test."""
+    monkeypatch.setattr(kept_inputs, "folder", lambda: tmp_path / "inputs")
 
 
 @pytest.fixture(autouse=True, scope="module")

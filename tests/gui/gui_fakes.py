@@ -15,11 +15,13 @@ from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
-from advices import ADVICE
+from advices import ADVICE, SET, measured
 from PySide6.QtWidgets import QLabel
 from verdicts import ALONE, FASTER, NO_PEER, TURBO
 from waiting import PATIENCE_S
 
+from nnjit_studio.advice.errors import judge
+from nnjit_studio.advice.records import MEASURED, MEASURING
 from nnjit_studio.analysis.backends import BackendComparison, Side, StepPair
 from nnjit_studio.analysis.diff import TOLERANCE, Diff, Missing, Placed, TensorDiff, compare
 from nnjit_studio.analysis.kernel import inspect_kernel
@@ -74,6 +76,7 @@ class FakeModel:
     weights: Path = Path("weights.bin")
     packable: frozenset[str] = frozenset()
     generation: None = None
+    importing: ImportOptions = field(default_factory=ImportOptions)
     import_ms: dict[str, float] = field(default_factory=lambda: {"parse": 400.0, "fuse": 700.0})
 
     feeds: dict = field(default_factory=dict)
@@ -454,6 +457,8 @@ class FakeWorkbench:
         self.backends: list[Backend] = []
         self.database = FakeRecords(self)
         self.job_error: Exception | None = None
+        self.sets: list[tuple[object, str]] = []
+        self.set_error = 1e-3
         self.pages_expected: list[tuple[bool, str]] = []
 
     def run(self, job, *args, **given):
@@ -636,6 +641,18 @@ class FakeWorkbench:
             if self.cancelled.wait(0.01):
                 raise UserError("The advice was cancelled.")
         yield ADVICE
+
+    def measure_in_use(self, visits, plain, title, options):
+        """Plays a set of rows that is measured in two steps."""
+        self.cancelled.clear()
+        self.sets.append((plain, title))
+        begun = replace(SET, title=title, state=MEASURING)
+        yield begun
+        while self.hold_advice:
+            if self.cancelled.wait(0.01):
+                raise UserError("Measuring was cancelled.")
+        found = measured(9.0, 2.2, self.set_error)
+        yield replace(begun, state=MEASURED, measured=found, guard=judge(found, 1, 1e-2))
 
     def feed(self, arrays):
         self.model.feeds.clear()

@@ -7,16 +7,20 @@ from advices import ADVICE
 from gui_window import StudioWindow, wait_job
 from test_window import open_it
 
+from nnjit_studio.ui.advice.in_use import BACK, WAITS
 from nnjit_studio.ui.advice.lines import (
     ANYWAY,
     APPLY,
     BLOCKED,
+    CHANGE,
+    COSINE,
     FASTER,
     IN_USE,
     NOT_HERE,
     OVER,
     PUT_BACK,
     SMALLER,
+    gain_words,
 )
 
 
@@ -76,7 +80,7 @@ def test_one_click_applies_and_another_puts_back(qtbot, advised, workbench):
     assert workbench.importing.half_weights and lines(advised)["f16-weights"].verdict == IN_USE
     press(qtbot, advised, "threads")
     assert workbench.threads == 2 and workbench.importing.half_weights
-    assert "Two headers." in advised.message.text.text()
+    assert advised.advice.strip.use.text().endswith("Ask of your page: Two headers.")
     assert advised.advice.buttons["threads"].text() == PUT_BACK
     press(qtbot, advised, "f16-weights")
     assert workbench.threads == 2 and not workbench.importing.half_weights
@@ -112,14 +116,86 @@ def test_what_is_in_use_is_named_and_put_back(qtbot, advised, workbench, tmp_pat
     press(qtbot, advised, "f16-weights")
     press(qtbot, advised, "int8")
     assert not panel.strip.isHidden()
-    assert panel.use.text() == (
+    assert panel.strip.use.text() == (
         "In use: Weights in f16, 8-bit. The open file is m-int8.onnx, made from m.onnx."
     )
     assert header.details.text().startswith("in use: Weights in f16, 8-bit")
     assert "Put everything back" in header.details.tip
-    wait_job(qtbot, advised, "open", lambda: panel.back_button.click() is None)
+    wait_job(qtbot, advised, "open", lambda: panel.strip.back_button.click() is None)
     assert workbench.importing == first and not panel.in_use and panel.strip.isHidden()
     assert "in use" not in header.details.text()
+
+
+def test_the_set_in_use_is_measured_as_one(qtbot, advised, workbench):
+    panel = advised.advice
+    press(qtbot, advised, "f16-weights")
+    qtbot.waitUntil(lambda: "Measured: 9 ms" in panel.strip.worth.text())
+    press(qtbot, advised, "threads")
+    assert panel.strip.worth.text() == WAITS, "what was measured before is of another set"
+    qtbot.waitUntil(lambda: "Measured: 9 ms" in panel.strip.worth.text())
+    assert [title for _, title in workbench.sets][-1] == "Weights in f16, 2 threads for 1"
+    plain = workbench.sets[-1][0]
+    assert plain.threads == 1 and not plain.importing.half_weights and plain.path.name == "m.onnx"
+    assert panel.strip.worth.text() == (
+        "Measured: 9 ms [8.82..9.18] for 20 ms, 2.20x [2.16..2.24]; "
+        "largest error 1.0e-3; memory 24.4 for 24.4 MiB."
+    )
+    assert panel.strip.property("tone") == "plain"
+    press(qtbot, advised, "f16-weights")
+    qtbot.waitUntil(lambda: len(workbench.sets) == 3)
+    wait_job(qtbot, advised, "open", lambda: panel.strip.back_button.click() is None)
+    assert panel.measuring.found is None and panel.strip.isHidden() and len(workbench.sets) == 3
+
+
+def test_a_set_beyond_the_limit_is_red_and_says_what_to_do(qtbot, advised, workbench):
+    workbench.set_error = 0.05
+    press(qtbot, advised, "f16-weights")
+    strip = advised.advice.strip
+    qtbot.waitUntil(lambda: strip.property("tone") == "bad")
+    assert "0.05 of its largest value" in strip.worth.text()
+    assert strip.worth.text().endswith(BACK) and strip.back_button.isVisibleTo(strip)
+
+
+def test_a_measurement_of_the_set_gives_way_and_can_be_asked_for(qtbot, advised, workbench):
+    workbench.hold_advice = True
+    press(qtbot, advised, "f16-weights")
+    measuring, strip = advised.advice.measuring, advised.advice.strip
+    qtbot.waitUntil(lambda: len(workbench.sets) == 1)
+    wait_job(qtbot, advised, "profile", lambda: advised.actions_by_id["profile"].trigger() is None)
+    qtbot.waitUntil(lambda: len(workbench.sets) == 2), "it begins again after a user's job"
+    with qtbot.waitSignal(advised.session.problem):
+        advised.session.cancel()
+    assert not measuring.waits and strip.measure_button.isVisibleTo(strip)
+    workbench.hold_advice = False
+    strip.measure_button.click()
+    qtbot.waitUntil(lambda: "Measured: 9 ms" in strip.worth.text())
+
+
+def test_who_applies_a_row_stays_with_the_list(qtbot, advised):
+    advised.docks.show("advice")
+    press(qtbot, advised, "f16-weights")
+    qtbot.waitUntil(lambda: advised.advice.measuring.found is not None)
+    assert advised.docks["advice"].seen and not advised.docks["profile"].seen
+
+
+@pytest.mark.parametrize(("width", "cosine"), [(940, False), (1220, True), (2100, True)])
+def test_titles_have_the_room_that_figures_leave(qtbot, advised, width, cosine):
+    panel = advised.advice
+    panel.setParent(None)
+    qtbot.addWidget(panel)
+    panel.resize(width, 500)
+    panel.show()
+    view = panel.view
+    shown = [c for c in range(view.model().columnCount()) if not view.isColumnHidden(c)]
+    assert sum(view.columnWidth(c) for c in shown) <= view.viewport().width(), "nothing is cut off"
+    assert (COSINE in shown) == cosine and view.columnWidth(CHANGE) >= 280
+    assert view.columnSpan(7, CHANGE) == 3, "a reason has the room of figures that are not there"
+
+
+def test_a_smaller_form_that_is_no_faster_is_not_green_in_its_gain(advised):
+    line = lines(advised)["f16-weights"]
+    assert line.verdict == SMALLER and gain_words(line).startswith("1.00x")
+    advised.advice.view.grab()  # two lines in a cell
 
 
 def test_another_limit_judges_again(advised):

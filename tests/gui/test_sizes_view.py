@@ -65,8 +65,12 @@ def test_typed_sizes_are_measured_and_plotted(qtbot, window, workbench, model_fi
     assert asked == [({"sequence": (16, 64)}, 0.0)]
     assert [row[0] for row in view.latency.table()[1]] == [16.0, 64.0]
     assert [row[1] for row in view.memory.table()[1]] == [16.0, 64.0]
-    said = view.caption.text()
-    assert said.startswith("sequence 16: 2.29 ms [") and "], 16.0 MiB;  64: 9.14 ms [" in said
+    assert view.caption.text() == "Sizes of sequence, run in turns from one import, on 1 thread."
+    told = view.table.as_text(range(2), "markdown").splitlines()
+    assert told[2].startswith("| 16 | 2.29 ms | ") and told[2].endswith(" | 16.0 MiB |")
+    assert told[3].startswith("| 64 | 9.14 ms | ") and view.latency.axes.text().startswith(
+        "latency"
+    )
     assert view.latency.item.getAxis("bottom").labelText == "sequence"
 
 
@@ -94,3 +98,25 @@ def test_one_size_is_no_series_and_a_failure_is_told(qtbot, window, workbench, m
     with qtbot.waitSignal(window.session.problem):
         view.measure()
     assert "does not fit" in window.message.text.text()
+
+
+def test_a_low_window_shows_plots_and_table_whole(qtbot, window, workbench, model_file, asked):
+    workbench.ports = OPEN
+    window.resize(1280, 720)
+    window.docks.size()
+    view = open_it(qtbot, window, model_file)
+    panel = window.panel("profile")
+    window.docks.show("profile")
+    panel.tabs.setCurrentWidget(view)
+    view.field.setText("16 32 64 128")
+    wait_job(qtbot, window, "sizes", view.measure)
+    qtbot.wait(50)
+    for plot in (view.latency, view.memory):
+        assert plot.item.getViewBox().height() >= 60, "the curve itself, without its axes"
+    table = view.table.view
+    assert table.viewport().height() >= 3 * table.rowHeight(0)
+    columns = sum(table.columnWidth(c) for c in range(4))
+    assert columns <= table.viewport().width() + 1
+    assert panel.button.isHidden() and panel.memory.isHidden(), "they are of other runs"
+    panel.tabs.setCurrentIndex(0)
+    assert not panel.button.isHidden()

@@ -42,3 +42,5 @@ ADVICE = Advice(
     ),
     base=measured(20.0, 1.0),
 )  # fmt: skip
+SET = Row("in-use", "All of them", Apply())
+"""Rows in use, before they are measured."""

@@ -161,10 +161,11 @@ class Walk:
         hands.click(button)
         hands.until("it is in use", lambda: row.name in advice.in_use, 10)
         hands.idle("the model is open in that form", IMPORT_S)
-        hands.until("what to do next is said", lambda: "In use" in window.message.text.text())
+        hands.until("what is in use is measured", lambda: not advice.measuring.waits, 120)
         hands.picture(self.out / "own-6-applied.png")
         error = row.measured.max_error
         self.reached("applied", f"{row.title}, {row.outcome or 'unsure'}, error {error:.1e}")
+        print(f"          {advice.strip.worth.text()}", flush=True)
 
     def export(self, hands: Hands) -> None:
         """By the button in the header."""

@@ -8,6 +8,7 @@ from PySide6.QtCore import QModelIndex, QObject, QPersistentModelIndex, QPointF,
 from PySide6.QtGui import QColor, QPainter, QPen
 from PySide6.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem
 
+from nnjit_studio.ui.advice.cells import ground
 from nnjit_studio.ui.advice.lines import FASTER, IN_USE, Line
 from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.verdict.text import timing
@@ -37,9 +38,7 @@ class TimeBars(QStyledItemDelegate):
         """Draw the ground as any cell, then bar and words."""
         plain = QStyleOptionViewItem(option)
         self.initStyleOption(plain, index)
-        plain.text = ""
-        widget = option.widget
-        widget.style().drawControl(widget.style().ControlElement.CE_ItemViewItem, plain, painter)
+        ground(painter, plain)
         line = self._line_at(index)
         if line.measured is None or not self.longest_ms:
             return

@@ -6,34 +6,42 @@ from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QDoubleValidator
-from PySide6.QtWidgets import QLabel, QLineEdit, QPushButton, QWidget
+from PySide6.QtGui import QDoubleValidator, QResizeEvent
+from PySide6.QtWidgets import QHeaderView, QLabel, QLineEdit, QPushButton, QWidget
 
 from nnjit_studio.advice.errors import judge
 from nnjit_studio.advice.options import AdviceOptions
-from nnjit_studio.advice.records import MAX_ERROR, MEASURED, UNJUDGED, Advice, Row
+from nnjit_studio.advice.records import IMPOSSIBLE, MAX_ERROR, MEASURED, UNJUDGED, Advice, Row
 from nnjit_studio.advice.text import headline
 from nnjit_studio.ui.advice.bars import TimeBars
+from nnjit_studio.ui.advice.cells import TwoLines
+from nnjit_studio.ui.advice.in_use import InUseStrip
 from nnjit_studio.ui.advice.lines import (
     ANYWAY,
     APPLY,
     BLOCKED,
     BUTTON,
+    CHANGE,
     COLUMNS,
-    INTERVAL,
+    COSINE,
+    IN_FILES,
     PUT_BACK,
     TIME,
+    VERDICT,
     Line,
+    gain_words,
     lines_of,
 )
+from nnjit_studio.ui.advice.measuring import SetMeasuring
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.dock.job_table import JobTable
 from nnjit_studio.ui.state.jobs import Job
 from nnjit_studio.ui.widgets.labels import quiet
-from nnjit_studio.ui.widgets.panel import hbox, named, push_button
+from nnjit_studio.ui.widgets.panel import named, push_button, vbox
 from nnjit_studio.ui.widgets.tables import OwnOrder
 from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.workbench import jobs
+from nnjit_studio.workbench.advice_forms import Plain
 from nnjit_studio.workbench.jobs.page_form import PageForm
 from nnjit_studio.workbench.open_model import Feeds
 
@@ -43,7 +51,9 @@ EMPTY = (
     "the one that runs now."
 )
 NO_PAGE = "This window opens no pages of its own, which advice needs."
-ROW_HEIGHT = 34
+ROW_HEIGHT = 46
+NARROW = 1080
+"""Pixels of the list below which the column of cosines is hidden."""
 FOLDER = "advice"
 """Beside the database: files that rows made."""
 
@@ -58,6 +68,7 @@ class AdvicePanel(JobTable):
         self.in_use: list[str] = []
         self._before: list[str] = []
         self._first: PageForm | None = None
+        self._plain: Plain | None = None
         self._feeds: Feeds = {}
         self._reopens = False
         self.buttons: dict[str, QPushButton] = {}
@@ -69,10 +80,7 @@ class AdvicePanel(JobTable):
         self.view.setSortingEnabled(False)
         self.view.selectionModel().selectionChanged.connect(self._pick)
         self.filter.hide()
-        self.view.verticalHeader().setDefaultSectionSize(ROW_HEIGHT)
-        self.bars = TimeBars(self.view, host.theme, self.row_at)
-        self.view.setItemDelegateForColumn(TIME, self.bars)
-        self.view.setColumnHidden(INTERVAL, True)
+        self._dress_cells(host.theme)
         self.limit = named(
             QLineEdit(f"{MAX_ERROR:g}"), "Error limit",
             "Largest error of an output over its largest value; what is beyond it asks twice",
@@ -86,14 +94,9 @@ class AdvicePanel(JobTable):
         )  # fmt: skip
         for place, widget in enumerate((inputs, QLabel("Error limit"), self.limit), start=2):
             self.bar.insertWidget(place, widget)
-        self.use = QLabel(wordWrap=True, textFormat=Qt.TextFormat.PlainText)
-        self.back_button = push_button(
-            "Put everything back", "Put everything back",
-            "Open the model as it was before any row was applied", lambda: self._open([]),
-        )  # fmt: skip
-        self.strip = QWidget()
-        hbox((self.use, 1), self.back_button, on=self.strip, margins=(10, 4, 10, 4), spacing=8)
-        self.strip.hide()
+        self.measuring = SetMeasuring(self, host.session, host.visits)
+        self.strip = InUseStrip(lambda: self._open([]), self.measuring.again)
+        self.measuring.changed.connect(self._tell_use)
         self.box.insertWidget(self.box.indexOf(self.view), self.strip)
         self.detail = quiet(QLabel(wordWrap=True, textFormat=Qt.TextFormat.PlainText))
         self.detail.setContentsMargins(10, 4, 10, 6)
@@ -103,6 +106,26 @@ class AdvicePanel(JobTable):
         host.session.advice_told.connect(self._follow_job)
         host.session.busy_changed.connect(lambda _: self._enable())
         host.session.problem.connect(lambda problem: self._failed(problem.job))
+
+    def _dress_cells(self, theme: Theme) -> None:
+        """Two lines in a row; the change has the room that other columns leave."""
+        view, header = self.view, self.view.horizontalHeader()
+        view.verticalHeader().setDefaultSectionSize(ROW_HEIGHT)
+        self.bars = TimeBars(view, theme, self.row_at)
+        self.changes = TwoLines(view, theme, self.row_at, lambda line: line.note)
+        self.verdicts = TwoLines(view, theme, self.row_at, gain_words)
+        places = ((TIME, self.bars), (CHANGE, self.changes), (VERDICT, self.verdicts))
+        for column, delegate in places:
+            view.setItemDelegateForColumn(column, delegate)
+        for column in IN_FILES:
+            view.setColumnHidden(column, True)
+        header.setStretchLastSection(False)
+        header.setSectionResizeMode(CHANGE, QHeaderView.ResizeMode.Stretch)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Where titles would have no room, the cosine is left to copies and files."""
+        super().resizeEvent(event)
+        self.view.setColumnHidden(COSINE, event.size().width() < NARROW)
 
     @property
     def threshold(self) -> float:
@@ -133,23 +156,23 @@ class AdvicePanel(JobTable):
         self.bars.longest_ms = max(known, default=0.0)
         self.model.set_rows(lines)
         self._put_buttons(lines)
+        self._span_reasons(lines)
         self._tell_use()
+
+    def _span_reasons(self, lines: list[Line]) -> None:
+        """A row without figures has their room for its reason."""
+        self.view.clearSpans()
+        for place, line in enumerate(lines):
+            if line.row is not None and line.row.state == IMPOSSIBLE:
+                self.view.setSpan(place, CHANGE, 1, TIME - CHANGE + 1)
 
     def _tell_use(self) -> None:
         """Name the file that is open, and the rows that made it what it is; also in the header."""
         advice, model = self.result, self._session.state.model
         used = self._used(advice) if advice else []
-        self.strip.setVisible(bool(used))
-        if advice is not None and model is not None and used:
-            first = Path(advice.path).name
-            made = (
-                f"{model.path.name}, made from {first}"
-                if any(row.apply.recipe for row in used)
-                else first
-            )
-            titles = ", ".join(row.title for row in used)
-            self.use.setText(f"In use: {titles}. The open file is {made}.")
-            self.use.setToolTip(str(model.path))
+        if model is not None:
+            measured = self.measuring
+            self.strip.show_set(advice, used, model.path, measured.found, measured.waits)
         self._session.state.set_applied([row.title for row in used])
         self._session.refresh()
 
@@ -176,9 +199,9 @@ class AdvicePanel(JobTable):
         for place, line in enumerate(lines):
             index = self.proxy.index(place, BUTTON)
             if line.action:
-                self.view.setIndexWidget(index, self._button(line))
-            elif (old := self.view.indexWidget(index)) is not None:
-                old.deleteLater()
+                self.view.setIndexWidget(index, self._framed(self._button(line)))
+            elif self.view.indexWidget(index) is not None:
+                self.view.setIndexWidget(index, None)  # type: ignore[arg-type]
         self._enable()
 
     def _button(self, line: Line) -> QPushButton:
@@ -192,19 +215,33 @@ class AdvicePanel(JobTable):
         self.buttons[line.name] = button
         return button
 
+    def _framed(self, button: QPushButton) -> QWidget:
+        """The button at its own height in the middle of a row."""
+        # The view owns it: it would go with its last reference, while the view still places it.
+        frame = QWidget(self.view.viewport())
+        vbox(None, button, None, on=frame, margins=(2, 0, 6, 0))
+        return frame
+
     def _enable(self) -> None:
         free = not self._session.busy
-        for button in (*self.buttons.values(), self.back_button):
+        strip = (self.strip.back_button, self.strip.measure_button)
+        for button in (*self.buttons.values(), *strip):
             button.setEnabled(free)
 
     def set_theme(self, theme: Theme) -> None:
         super().set_theme(theme)
-        self.bars.theme = theme
+        for delegate in (self.bars, self.changes, self.verdicts):
+            delegate.theme = theme
 
     def _follow_job(self, advice: Advice) -> None:
         if not self.in_use and not self._reopens:
-            self._first = PageForm.of(self._session.workbench.page)
-            self._feeds = dict(self._session.workbench.model.feeds)
+            bench = self._session.workbench
+            self._first, opened = PageForm.of(bench.page), bench.model.opened
+            self._feeds = dict(bench.model.feeds)
+            if opened is not None and opened.importing is not None:
+                self._plain = Plain(
+                    Path(advice.path), opened.importing, self._first.threads, self._feeds
+                )
         self._armed = ""
         self.show_result(advice)
         self.caption.setText(advice.phase[:1].upper() + advice.phase[1:])
@@ -271,25 +308,25 @@ class AdvicePanel(JobTable):
         if job == "open" and self._reopens:
             self._reopens = False
             if self.result is not None:
+                self._measure_set(self.result)
                 self.show_result(self.result)
-                self._tell_asks(self.result)
             return
         if job == "feed":
             self._feeds = dict(self._session.workbench.model.feeds)
         if job == "open":
             self.in_use, self._armed = [], ""
+            self.measuring.drop()
         # The job returns nothing: the last list that it told is its result.
         super()._done(job, self.result if job == JOB else result)
 
-    def _tell_asks(self, advice: Advice) -> None:
+    def _measure_set(self, advice: Advice) -> None:
+        """What rows are worth together is no product of what each is worth alone."""
         used = self._used(advice)
-        if not used:
+        if not used or self._plain is None:
+            self.measuring.drop()
             return
-        asks = " ".join(row.asks for row in used if row.asks)
-        words = f"In use: {', '.join(row.title for row in used)}."
-        words += f" Ask of your page: {asks}" if asks else ""
-        export = self._host.actions["export"]
-        self._host.message.say(words, steps=[("Export bundle…", export.trigger)])
+        title = ", ".join(row.title for row in used)
+        self.measuring.want(self._plain, title, AdviceOptions(max_error=self.threshold))
 
     def _failed(self, job: str) -> None:
         if job == "open" and self._reopens:

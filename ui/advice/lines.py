@@ -68,7 +68,7 @@ def lines_of(advice: Advice, in_use: Collection[str] = (), armed: str = "") -> I
     armed
         Name of a refused row whose first click was made.
     """
-    yield Line(advice.model, AS_IT_WAS, advice.base, f"On {advice.threads} thread(s).")
+    yield Line(advice.model, AS_IT_WAS, advice.base, _threads(advice.threads))
     # Another file is made of the untouched one: a second such row has none to start from.
     other_file = any(row.apply.recipe for row in advice.rows if row.name in in_use)
     for row in ranked(advice.rows):
@@ -77,6 +77,10 @@ def lines_of(advice: Advice, in_use: Collection[str] = (), armed: str = "") -> I
         note = " ".join(told for told in _to_know(row) if told)
         action = "" if other_file and row.apply.recipe and not used else _action(row, used, armed)
         yield Line(row.title, verdict, row.measured, note, row, action)
+
+
+def _threads(count: int) -> str:
+    return "On 1 thread." if count == 1 else f"On {count} threads."
 
 
 def _to_know(row: Row) -> tuple[str, ...]:
@@ -130,29 +134,35 @@ def _verdict_words(verdict: str) -> str:
     return f"{GLYPHS.get(verdict, '')} {verdict}".strip()
 
 
+def gain_words(line: Line) -> str:
+    """The gain with its interval below the verdict; empty where none may be stated."""
+    return _gain(line)
+
+
 COLUMNS = (
-    Column("change", lambda line: line.title, width=252,
+    Column("change", lambda line: line.title, width=300,
            hint=lambda line: f"{line.title}. {line.note}"),
-    Column("", lambda line: line.action, width=104, in_files="action"),
-    Column("time", _of(lambda m: m.ms.median), _told(lambda ms: f"{ms:.3g} ms"), True,
-           "median of runs in turns with the untouched model, with its interval", 190,
+    Column("", lambda line: line.action, width=108, in_files="action"),
+    Column("time", _of(lambda m: m.ms.median), _told(lambda ms: f"{ms:.3g} ms"),
+           tip="median of runs in turns with the untouched model, with its interval", width=184,
            in_files="time ms"),
     Column("interval", _of(lambda m: timing(m.ms, m.busy)), _told(str), width=0,
            in_files="time and interval"),
-    Column("gain", _gain, width=112, tip="times as fast as the untouched model, of pairs",
-           tone=lambda line: TONES.get(line.verdict, "muted")),
-    Column("verdict", lambda line: line.verdict, _verdict_words, width=136,
-           tone=lambda line: TONES.get(line.verdict, "muted")),
+    Column("gain", _gain, width=0),
+    Column("verdict, gain", lambda line: line.verdict, _verdict_words, width=136,
+           tip="below it, how many times as fast as the untouched model, of pairs",
+           tone=lambda line: TONES.get(line.verdict, "muted"), in_files="verdict"),
     Column("error", _of(lambda m: m.max_error), lambda v: "" if v is None else f"{v:.1e}", True,
-           "largest difference of an output over its largest value", 84,
+           "largest difference of an output over its largest value", 72,
            tone=lambda line: "bad" if line.red else ""),
     Column("memory", _of(lambda m: m.memory_mib), _told(lambda v: f"{v:.3g} MiB"), True,
-           "WebAssembly memory", 76, in_files="memory MiB"),
+           "WebAssembly memory", 80, in_files="memory MiB"),
     Column("download", _of(lambda m: m.download_bytes or None), _told(kilobytes), True,
-           "weights as they are, the rest compressed", 72, in_files="download bytes"),
+           "weights as they are, the rest compressed", 76, in_files="download bytes"),
     Column("cosine", _of(lambda m: m.cosine), _told(lambda v: f"{v:.6f}"), True,
            "the least of all outputs", 76),
-    Column("to know", lambda line: line.note, width=420),
+    Column("to know", lambda line: line.note, width=0),
 )  # fmt: skip
-BUTTON, TIME, INTERVAL = 1, 2, 3
-"""Places of columns: with a button, with a bar, hidden in the window."""
+CHANGE, BUTTON, TIME, VERDICT, COSINE = 0, 1, 2, 5, 9
+IN_FILES = (3, 4, 10)
+"""Columns that the window hides: it draws them into others, and copies and files have them."""

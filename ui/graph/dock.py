@@ -41,6 +41,8 @@ from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.workbench import OpenModel
 
 log = logging.getLogger(__name__)
+EMPTY = "The model graph appears here.\n\nDrop an .onnx model on the window,\nor press Ctrl+O."
+READING = "Reading the file: its graph appears here.\n\n“Cancel” above ends it."
 
 
 class GraphPanel(Panel):
@@ -110,18 +112,18 @@ class GraphPanel(Panel):
         )
         self.split_button.setCheckable(True)
         self.split_button.clicked.connect(self.set_split)
-        empty = QLabel(
-            "The model graph appears here.\n\nDrop an .onnx model on the window,\nor press Ctrl+O.",
-            alignment=Qt.AlignmentFlag.AlignCenter,
+        self.empty = QLabel(EMPTY, alignment=Qt.AlignmentFlag.AlignCenter)
+        self.empty.setObjectName("empty")
+        self._session.busy_changed.connect(
+            lambda job: self.empty.setText(READING if job == "open" else EMPTY)
         )
-        empty.setObjectName("empty")
         self.tabs = named(QTabWidget(documentMode=True), "Layers and details")
         self.tabs.addTab(self.layers, "Layers")
         self.tabs.addTab(self.details, "Details")
         parts = splitter(Qt.Orientation.Horizontal, (self.sides, 840), (self.tabs, 320))
         parts.setStretchFactor(0, 1)
         self.pages = QStackedLayout()
-        self.pages.addWidget(empty)
+        self.pages.addWidget(self.empty)
         self.pages.addWidget(parts)
         tools = hbox(
             (self.search, 2), self.colour, (self.runs, 2), self.split_button, margins=(8, 5, 8, 5)

@@ -13,6 +13,7 @@ from nnjit_studio.errors import UserError
 from nnjit_studio.model.survey import InputPort
 from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.dock.host import Host
+from nnjit_studio.ui.opening import kept_inputs
 from nnjit_studio.ui.opening.feeding import Feeding
 from nnjit_studio.ui.opening.pictures import FITS, SCALES
 from nnjit_studio.ui.state.jobs import Job
@@ -26,7 +27,7 @@ from nnjit_studio.ui.widgets.panel import (
     scrolled,
     vbox,
 )
-from nnjit_studio.workbench import jobs
+from nnjit_studio.workbench import Workbench, jobs
 from nnjit_studio.workbench.inputs.edited import Array, described, port_of
 from nnjit_studio.workbench.inputs.texts import tokenizer_beside
 
@@ -38,15 +39,20 @@ SAYS = "Profile, comparison, numerical diff, advice and bundles take these input
 
 
 class InputEditor(QDialog):
-    """One row for each input; nothing counts before *Use these inputs*."""
+    """One row for each input; nothing counts before *Use these inputs*.
+
+    ``sha256`` is of the file, for which inputs are kept; empty where none are.
+    """
 
     wanted = Signal(object)
     """``dict``: Arrays of all inputs."""
 
     def __init__(
-        self, model: Path, ports: Sequence[InputPort], now: Mapping[str, Array], parent: QWidget
-    ) -> None:
+        self, model: Path, ports: Sequence[InputPort], now: Mapping[str, Array], parent: QWidget,
+        sha256: str = "",
+    ) -> None:  # fmt: skip
         super().__init__(parent)
+        self._sha256 = sha256
         self.setWindowTitle(f"Inputs of {model.name}")
         self.setAcceptDrops(True)
         self._now = now
@@ -86,13 +92,23 @@ class InputEditor(QDialog):
             row.changed.connect(self._turn)
         says = quiet(QLabel(SAYS, wordWrap=True))
         vbox(says, grid, self._pictures, None, on=page, margins=(18, 14, 18, 10), spacing=12)
+        self.forget_button = push_button(
+            "Forget kept inputs", "Forget kept inputs",
+            "The next opening of this file draws numbers again", self._forget,
+        )  # fmt: skip
+        self.forget_button.setAutoDefault(False)
+        self.forget_button.setVisible(kept_inputs.is_kept(self._sha256))
         cancel = push_button("Cancel", "Cancel", act=self.reject)
         cancel.setAutoDefault(False)
         vbox(
-            self.problem, hbox(None, cancel, self.use_button, spacing=8),
+            self.problem, hbox(self.forget_button, None, cancel, self.use_button, spacing=8),
             on=foot, margins=(18, 8, 18, 12), spacing=8,
         )  # fmt: skip
         vbox((scrolled(page), 1), foot, on=self)
+
+    def _forget(self) -> None:
+        kept_inputs.forget(self._sha256)
+        self.forget_button.hide()
 
     def accept(self) -> None:
         """Hand the arrays over, or say what is wrong."""
@@ -132,6 +148,7 @@ class InputEditing(QObject):
         super().__init__(host)
         self._host = host
         self.dialog: InputEditor | None = None
+        host.session.done.connect(self._done)
 
     def ask(self) -> None:
         """Show the editor of the open model."""
@@ -144,12 +161,27 @@ class InputEditing(QObject):
             return
         ports = [port_of(model.graph.tensors[name]) for name in model.graph.inputs]
         self.dialog = InputEditor(
-            model.path, ports, dict(session.workbench.model.feeds), self._host.window
+            model.path, ports, dict(session.workbench.model.feeds), self._host.window, self._sha256
         )
         self.dialog.wanted.connect(self._feed)
         dialogs.show(self.dialog)
 
+    @property
+    def _sha256(self) -> str:
+        """Of the open file; empty for a sample and for a file that advice made."""
+        model, survey = self._host.session.state.model, self._host.session.state.survey
+        same = model is not None and survey is not None and survey.path == model.path
+        return survey.sha256 if survey is not None and same else ""
+
     def _feed(self, arrays: dict[str, Array]) -> None:
-        self._host.session.run(
-            Job(FEED, "Taking other inputs", lambda bench, _: bench.run(jobs.feed, arrays))
-        )
+        sha256 = self._sha256
+
+        def work(bench: Workbench) -> str:
+            bench.run(jobs.feed, arrays)
+            return kept_inputs.keep(sha256, arrays) if sha256 else ""
+
+        self._host.session.run(Job(FEED, "Taking other inputs", lambda bench, _: work(bench)))
+
+    def _done(self, job: str, problem: object) -> None:
+        if job == FEED and isinstance(problem, str) and problem:
+            self._host.message.say(problem)

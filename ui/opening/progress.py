@@ -13,6 +13,9 @@ from nnjit_studio.ui.widgets.labels import SteadyLabel
 from nnjit_studio.ui.widgets.panel import hbox, named, push_button
 
 CLOCK_MS = 250
+LATE_S = 3.0
+"""Of reading, after which the bar tells what is waited for."""
+NEXT = ": its graph is drawn next. After a start, or on a busy machine, this takes longer."
 BASE_S, NODE_S, MIB_S = 1.0, 0.05, 0.02
 """An import that was never timed here: seconds at least, for each node, for each MiB of weights.
 Fitted by eye to a dozen files on two cores; "about" says so."""
@@ -65,7 +68,8 @@ class OpeningProgress(QFrame):
     def _tick(self) -> None:
         phase = self._session.state.phase
         if not self._name:
-            self.label.setText(phase)
+            late = self.seconds >= LATE_S
+            self.label.setText(f"{phase} ({self.seconds:.0f} s){NEXT if late else ''}")
             return
         so_far, about = self.seconds, "" if self._known else "about "
         late = so_far > self._about

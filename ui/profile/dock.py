@@ -132,6 +132,7 @@ class ProfilePanel(JobTable):
             ("Roofline", self.roofline), ("Sizes", self.sizes), ("Compare", self.compare),
         ):  # fmt: skip
             self.tabs.addTab(widget, title)
+        self.tabs.currentChanged.connect(lambda _: self._make_room())
         self.findings.asked.connect(self._do)
         self.ledger.wanted.connect(lambda: host.session.run(profile_job(cold=True)))
         self.trace.timeline.picked.connect(lambda span: self.show_step(span.step))
@@ -150,11 +151,20 @@ class ProfilePanel(JobTable):
         self.ledger.fill(profile)
         for view in (self.memory_plot, self.roofline, self.trace, self.compare):
             view.show_profile(profile)
-        for widget in (self.memory, self.findings):
-            widget.setVisible(profile is not None)
+        self.findings.setVisible(profile is not None)
+        self._make_room()
         for button in (self.trace_button, self.save_button):
             button.setEnabled(profile is not None)
         self._follow()
+
+    def _make_room(self) -> None:
+        """The tab of sizes has a line of its own, of other runs: it has the height of these two."""
+        others = self.tabs.currentWidget() is not self.sizes
+        self.memory.setVisible(others and self.result is not None)
+        items = [self.bar.itemAt(place) for place in range(self.bar.count())]
+        for widget in [item.widget() for item in items if item is not None]:
+            if widget is not None:
+                widget.setVisible(others)
 
     def show_step(self, node: str) -> None:
         """Select a step here and, through ``picked``, everywhere."""

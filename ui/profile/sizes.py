@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyqtgraph as pg
@@ -16,6 +17,7 @@ from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import caption
 from nnjit_studio.ui.widgets.panel import Panel, chooser, hbox, named, push_button, splitter, vbox
 from nnjit_studio.ui.widgets.plots import PlotPanel, Table, pen
+from nnjit_studio.ui.widgets.tables import Column, TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.workbench import jobs
 from nnjit_studio.workbench.inputs.roles import BATCH, Axis, axes_of
@@ -45,6 +47,33 @@ def parsed(words: str) -> tuple[int, ...]:
     return tuple(sorted({int(part) for part in parts}))
 
 
+@dataclass(frozen=True)
+class SizeLine:
+    """A measured size as a line of the table."""
+
+    name: str
+    """Of the dimension."""
+    row: SizeRow
+
+    @property
+    def size(self) -> int:
+        return self.row.sizes[self.name]
+
+    @property
+    def interval(self) -> str:
+        return f"{text.latency(self.row.time.low)}..{text.latency(self.row.time.high)}"
+
+
+COLUMNS = (
+    Column("size", lambda line: line.size, numeric=True, width=52),
+    Column("time", lambda line: line.row.time.ms, text.time, True, "median of runs in turns", 70,
+           in_files="time ms"),
+    Column("interval", lambda line: line.interval, width=92),
+    Column("memory", lambda line: line.row.wasm_bytes, text.nbytes, True,
+           "WebAssembly memory of a page that runs this size alone", 78, in_files="memory bytes"),
+)  # fmt: skip
+
+
 class SizePlot(PlotPanel):
     """A line over sizes, each value with its interval."""
 
@@ -57,6 +86,13 @@ class SizePlot(PlotPanel):
         self.item.addItem(self.bars)
         self.item.addItem(self.line)
         self.item.setLimits(yMin=0)
+        # The stage is low: axes are named in a line above the plot, its buttons are elsewhere.
+        self.bar.setContentsMargins(0, 0, 0, 0)
+        self.reset_button.hide()
+        self.save_button.hide()
+        self.axes = self.add_caption()
+        for side in ("bottom", "left"):
+            self.item.getAxis(side).showLabel(False)
         self.set_theme(theme)
 
     def show_rows(self, name: str, rows: tuple[tuple[float, float, float, float], ...]) -> None:
@@ -64,6 +100,15 @@ class SizePlot(PlotPanel):
         self._rows = rows
         self.label_axes(bottom=(name, ""))
         self.redraw()
+
+    def label_axes(self, **names: tuple[str, str]) -> None:
+        """Name them in the line above."""
+        super().label_axes(**names)
+        if hasattr(self, "axes"):  # not yet while the panel is built
+            (below, _), (left, unit) = self._axis_names["bottom"], self._axis_names["left"]
+            self.axes.setText(f"{left}, {unit}, by {below}")
+            for side in ("bottom", "left"):
+                self.item.getAxis(side).showLabel(False)
 
     def redraw(self) -> None:
         x, y, low, high = np.array(self._rows, dtype=np.float64).reshape(-1, 4).T
@@ -104,15 +149,16 @@ class SizesView(Panel):
         self.caption = caption(FIXED)
         self.latency = SizePlot("Latency", "ms", host.theme)
         self.memory = SizePlot("Memory", "MiB", host.theme)
-        plots = splitter(Qt.Orientation.Horizontal, (self.latency, 500), (self.memory, 500))
-        for plot in (self.latency, self.memory):  # the stage is low, and the sentence above has all
-            plot.bar.setContentsMargins(0, 0, 0, 0)
-            plot.reset_button.hide()
-            plot.save_button.hide()
+        self.table = TablePanel("Sizes", COLUMNS, host.theme)
+        self.table.filter.hide()
+        self.table.view.horizontalHeader().setStretchLastSection(True)
+        plots = splitter(
+            Qt.Orientation.Horizontal, (self.latency, 400), (self.memory, 260), (self.table, 330)
+        )
         self.latency.save_button.show()
         line = hbox(
             self.dimension, (self.field, 1), self.button, self.tune_button,
-            self.latency.save_button, margins=(10, 6, 10, 2),
+            self.latency.save_button, self.table.copy_button, margins=(10, 6, 10, 2),
         )  # fmt: skip
         vbox(line, self.caption, (plots, 1), on=self)
         self.caption.setContentsMargins(10, 0, 10, 0)
@@ -149,19 +195,17 @@ class SizesView(Panel):
             name = next((n for n in rows[0].sizes if rows[0].sizes[n] != rows[-1].sizes[n]), name)
         self.latency.show_rows(name, tuple(_latency(row, name) for row in rows))
         self.memory.show_rows(name, tuple(_memory(row, name) for row in rows))
+        self.table.model.set_rows([SizeLine(name, row) for row in rows], keep=False)
         if found is not None:
-            told = (
-                f"{r.sizes[name]}: {text.time(r.time.ms)} [{text.latency(r.time.low)}.."
-                f"{text.latency(r.time.high)}], {text.nbytes(r.wasm_bytes)}"
-                for r in rows
-            )
-            self.caption.setText(f"{name} {';  '.join(told)}. {' '.join(found.notes)}".rstrip())
+            threads = f"{found.threads} thread{'s' * (found.threads > 1)}"
+            said = f"Sizes of {name}, run in turns from one import, on {threads}."
+            self.caption.setText(" ".join((said, *found.notes)))
         else:
             self.caption.setText(HINT if self._axes else FIXED)
 
     def set_theme(self, theme: Theme) -> None:
-        for plot in (self.latency, self.memory):
-            plot.set_theme(theme)
+        for part in (self.latency, self.memory, self.table):
+            part.set_theme(theme)
 
     def _open(self) -> None:
         """Offer the open dimensions of the file that is open now."""

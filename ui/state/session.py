@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
@@ -17,12 +16,11 @@ from nnjit_studio.errors import UserError
 from nnjit_studio.generation.session import TextEvent, TextSession
 from nnjit_studio.model.survey import Survey
 from nnjit_studio.records.serving import ServeOptions
-from nnjit_studio.samples import first
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.state import event_log
-from nnjit_studio.ui.state.forms import Forms
 from nnjit_studio.ui.state.jobs import Job, JobProblem, reader
 from nnjit_studio.ui.state.latest_events import LatestEvents
+from nnjit_studio.ui.state.openings import Openings
 from nnjit_studio.ui.state.plan import is_plan
 from nnjit_studio.ui.state.state import SessionState
 from nnjit_studio.ui.state.yielded import Answer, Asked, Imported, Phase, Work, phases, problems
@@ -37,7 +35,6 @@ log = logging.getLogger(__name__)
 
 SERVE_EVERY_MS = 100.0
 """From one request to the next, of a model that serves while it is tuned in the window."""
-NOTHING: Feeds = MappingProxyType({})
 
 
 class StudioSession(QObject):
@@ -72,6 +69,8 @@ class StudioSession(QObject):
     """``RefusedRun``: What is known of a model that was not imported, while it is measured."""
     advice_told = Signal(object)
     """``Advice``: What is known of other forms of the open model, while they are measured."""
+    in_use_told = Signal(object)
+    """``Row``: What is known of the rows of advice that are in use, while they are measured."""
     device_changed = Signal(object)
     """``MeasuredDevice or None``: The measurements of this device were read or taken again."""
 
@@ -87,9 +86,9 @@ class StudioSession(QObject):
         self._idle_phase = ""
         self._serving = self._stopping = self._unasked = False
         self._then: Callable[[], object] | None = None
-        self._forms = Forms(workbench)
+        self.openings = Openings(workbench)
         self._told = {Survey: self.surveyed, Verdict: self.verdict_told, Advice: self.advice_told}
-        self._told[RefusedRun] = self.refused_told
+        self._told |= {RefusedRun: self.refused_told, Row: self.in_use_told}
         self._next: tuple[str, str, Work] | None = None
         self.worker = Worker(self)
         self.worker.yielded.connect(self._take)
@@ -138,30 +137,19 @@ class StudioSession(QObject):
         ``answer`` is called in the job's thread. Where it knows no inputs, the job ends and
         ``asked`` tells the window.
         """
-        return self._start(
-            "open", f"Reading {path.name}", lambda emit: self._read(path, answer, emit)
-        )
+        work = self.openings.file(path, answer)
+        return self._start("open", f"Reading {path.name}", work)
 
     def open_sample(self, name: str = "") -> bool:
         """Write a sample model, if need be, and open it; False when another job is running."""
-
-        def work(emit: Callable[[Any], None]) -> Any:
-            self._forms.leave()
-            return self._open(first.sample_model(phases(emit), name=name), emit)
-
-        return self._start("open", "Opening the sample model", work)
+        return self._start("open", "Opening the sample model", self.openings.sample(name))
 
     def open_form(self, path: Path, form: PageForm, feeds: Feeds, made: Row | None = None) -> bool:
         """Open the open model again, imported and run in another way; on failure it stays as it is.
 
         Another model is opened as before all this. ``made`` is the row that makes the file first.
         """
-
-        def work(emit: Callable[[Any], None]) -> Any:
-            if made is not None:
-                self.workbench.run(jobs.apply_row, made, path, True)
-            return self._forms.open(form, lambda: self._open(path, emit, feeds))
-
+        work = self.openings.form(path, form, feeds, made)
         return self._start("open", "Opening the model in another form", work)
 
     def read_records(self) -> bool:
@@ -270,18 +258,6 @@ class StudioSession(QObject):
         changes = self.state.take_changes()
         if changes:
             self.refreshed.emit(changes)
-
-    def _read(self, path: Path, answer: Answer, emit: Callable[[Any], None]) -> Any:
-        self._forms.leave()
-        found = self.workbench.run(jobs.survey, path)
-        emit(found)
-        feeds = answer(found)
-        return Asked(found) if feeds is None else self._open(path, emit, feeds)
-
-    def _open(self, path: Path, emit: Callable[[Any], None], feeds: Feeds = NOTHING) -> Any:
-        return self.workbench.open_model(
-            path, phases(emit), feeds or None, on_imported=lambda model: emit(Imported(model))
-        )
 
     def _start(self, job: str, phase: str, work: Work, unasked: bool = False) -> bool:
         if self.busy:

@@ -42,7 +42,12 @@ def worth(summary: ev.Finished) -> str:
 
 
 def remaining(summary: ev.Finished) -> str:
-    """How far the kernels are from the machine's peak, and what that leaves at most."""
+    """How far the kernels are from the machine's peak, and what that leaves at most.
+
+    Nothing where the machine was busy: the peak is that of a quiet one.
+    """
+    if summary.warning:
+        return ""
     told = peak_text(summary.to_json())
     if not told or summary.of_peak is None:
         return ""
@@ -112,10 +117,12 @@ class SessionCard(QFrame):
         self.left.setText(remaining(summary))
         for label in (self.tried, self.left):
             label.setVisible(bool(label.text()))
-        self.warning.setText(summary.warning)
+        self.warning.setText(summary.warning.partition(":")[0])
+        self.warning.setToolTip(summary.warning)
         self.warning.setVisible(bool(summary.warning))
-        said = (self.title, self.worth, self.tried, self.left, self.warning)
-        self.setAccessibleDescription(". ".join(label.text() for label in said if label.text()))
+        shown = (self.title, self.worth, self.tried, self.left)
+        said = [*(label.text() for label in shown), summary.warning]
+        self.setAccessibleDescription(". ".join(filter(None, said)))
 
 
 def _button(name: str, action: QAction) -> QToolButton:

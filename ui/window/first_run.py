@@ -49,7 +49,8 @@ class FirstRun(QObject):
     def _profile(self) -> None:
         if self._run(PROFILE.job):
             self._measures = not self._host.session.workbench.page.backend.is_gpu
-            PROFILE.show(self._host)
+            if not self._host.session.openings.again:  # who tries forms goes on with their list
+                PROFILE.show(self._host)
 
     def _run(self, job: Job | None) -> bool:
         session = self._host.session

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject
@@ -14,13 +15,19 @@ from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.files import recent
 from nnjit_studio.ui.opening import answers as kept
-from nnjit_studio.ui.opening.answers import Answers
+from nnjit_studio.ui.opening import kept_inputs
+from nnjit_studio.ui.opening.answers import RANDOM, Answers
 from nnjit_studio.ui.opening.dialog import OpeningDialog
 from nnjit_studio.ui.opening.progress import OpeningProgress
 from nnjit_studio.ui.state.jobs import EXAMINE
 from nnjit_studio.ui.window.in_the_way import InTheWay
 from nnjit_studio.workbench.inputs import roles
 from nnjit_studio.workbench.inputs.values import Arrays
+
+KEPT = (
+    "The model runs on the inputs that you gave this file last time. If you forget them, the next "
+    "opening draws numbers."
+)
 
 
 class ModelOpener(QObject):
@@ -37,6 +44,7 @@ class ModelOpener(QObject):
         self.progress = OpeningProgress(host.session)
         self._survey: Survey | None = None
         self._answers: Answers | None = None
+        self._gave = ""
         host.session.surveyed.connect(self._surveyed)
         host.session.asked.connect(self._ask_sizes)
         host.session.done.connect(self._done)
@@ -47,7 +55,11 @@ class ModelOpener(QObject):
 
     def open(self, path: Path) -> bool:
         """Open a model unless something is wrong with the path or the session is busy."""
-        return self._open(path, lambda survey: None if self._has_questions(survey) else {})
+
+        def answer(survey: Survey) -> Arrays | None:
+            return None if self._has_questions(survey) else self._kept(survey, {})
+
+        return self._open(path, answer)
 
     def reopen(self, path: Path) -> bool:
         """The same with the sizes of last time, where there are any."""
@@ -55,8 +67,9 @@ class ModelOpener(QObject):
         def answer(survey: Survey) -> Arrays | None:
             last = kept.remembered(self._host.settings, survey)
             if last is None or not self._has_questions(survey):
-                return None if self._has_questions(survey) else {}
-            return last.arrays(survey)
+                return None if self._has_questions(survey) else self._kept(survey, {})
+            arrays = last.arrays(survey)
+            return self._kept(survey, arrays) if last.source == RANDOM else arrays
 
         return self._open(path, answer)
 
@@ -100,7 +113,18 @@ class ModelOpener(QObject):
         if keeps:
             kept.remember(self._host.settings, survey, answers)
         self._answers = answers
-        self._open(survey.path, lambda _: arrays)
+        drawn = answers.source == RANDOM
+        self._open(survey.path, lambda _: self._kept(survey, arrays) if drawn else arrays)
+
+    def _kept(self, survey: Survey, arrays: Arrays) -> Arrays:
+        """The inputs that a user gave this file last in place of drawn ones of the same sizes."""
+        found = kept_inputs.kept(survey) if self.asks else None
+        shapes = {name: array.shape for name, array in arrays.items()}
+        fits = found is not None and (
+            not arrays or shapes == {name: array.shape for name, array in found.items()}
+        )
+        self._gave = survey.sha256 if fits else ""
+        return found if found is not None and fits else arrays
 
     def _forget(self) -> None:
         self.dialog = None
@@ -122,6 +146,15 @@ class ModelOpener(QObject):
             self._host.window.setWindowTitle(f"{model.path.name} - NNJIT Studio")
             self._host.message.hide()
             self._time(self.progress.seconds)
+            self._tell_kept()
+
+    def _tell_kept(self) -> None:
+        """Say that the inputs are those of last time, with a way to be rid of them."""
+        gave, self._gave = self._gave, ""
+        if gave:
+            feed = self._host.actions["feed"].trigger
+            forget = partial(kept_inputs.forget, gave)
+            self._host.message.say(KEPT, steps=[("Inputs…", feed), ("Forget them", forget)])
 
     def _time(self, seconds: float) -> None:
         """Keep how long the import took, to tell it next time."""

@@ -32,6 +32,8 @@ COMPARED = ("faster", "slower", "not told apart")
 SAMPLE = "Try the sample model"
 FASTER = "Make a model faster…"
 DROPS = ".onnx model, .wasm module, bundle, session, records or profile"
+EXAMINES = "This machine is examined first, which takes some seconds, on a busy one minutes."
+GAVE_WAY = "The examination gave way to a model. It is made by itself as soon as nothing else runs."
 
 NO_VERDICTS: Mapping[str, Verdict] = MappingProxyType({})
 SAMPLES = "Written on this machine when they are opened first; nothing is downloaded."
@@ -80,7 +82,7 @@ class Welcome(QScrollArea):
         self._table.setVerticalSpacing(8)
         self._table.setColumnStretch(2, 1)
         self.setWidget(self._page(actions))
-        self.show_checks(())
+        self.say_of_machine(EXAMINES)
 
     def _page(self, actions: Mapping[str, QAction]) -> Panel:
         title = QLabel("Make a neural network fast in the browser", wordWrap=True)
@@ -150,8 +152,6 @@ class Welcome(QScrollArea):
         self._checks = list(checks)
         clear(self._table)
         self.copy_button.setEnabled(bool(checks))
-        if not checks:
-            self._table.addWidget(_muted("Not examined yet."), 0, 0, 1, 3)
         for row, check in enumerate(checks):
             words = f"{check.found}. {check.next_step}" if check.next_step else check.found
             cells = (
@@ -162,6 +162,11 @@ class Welcome(QScrollArea):
             cells[0].setObjectName(TONES[check.state])
             for place, cell in enumerate(cells):
                 self._table.addWidget(cell, row, place, Qt.AlignmentFlag.AlignTop)
+
+    def say_of_machine(self, words: str) -> None:
+        """A sentence in place of the checks, while there are none."""
+        self.show_checks(())
+        self._table.addWidget(_muted(words), 0, 0, 1, 3)
 
     def _copy(self) -> None:
         QGuiApplication.clipboard().setText(self.as_text())

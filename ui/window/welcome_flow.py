@@ -14,10 +14,13 @@ from nnjit_studio.doctor.examination import examine
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.files import recent
 from nnjit_studio.ui.state.jobs import EXAMINE, Job, JobProblem
-from nnjit_studio.ui.window.welcome import Welcome
+from nnjit_studio.ui.window.welcome import GAVE_WAY, Welcome
 from nnjit_studio.verdict.store import last_verdicts
 from nnjit_studio.workbench import Workbench
 from nnjit_studio.workbench.phases import OnPhase
+
+SETTLE_MS = 500
+"""What is measured of a model that was opened comes first: it begins at once."""
 
 
 def examination(survey: bool) -> Job:
@@ -45,7 +48,7 @@ class WelcomeFlow(QObject):
         self.page = Welcome(host.actions)
         self.page.wants_sample.connect(self.open_sample)
         self.page.wants_faster.connect(self._ask_for_faster)
-        self._faster = False
+        self._faster = self._due = False
         host.actions["open"].triggered.connect(self._forget_faster)
         self.page.wants_model.connect(open_model)
         self.central = QWidget()
@@ -59,6 +62,7 @@ class WelcomeFlow(QObject):
         host.session.done.connect(self._done)
         host.session.problem.connect(self._failed)
         host.session.surveyed.connect(self._read)
+        host.session.yielded.connect(self._gave_way)
         self._raw = False
         host.session.abandoned.connect(lambda: self._opened("open"))
         self.show()
@@ -68,8 +72,13 @@ class WelcomeFlow(QObject):
 
         On a busy machine that may take minutes, so it gives way to a model that is opened.
         """
-        self._host.session.run(examination(survey=False), unasked=True)
+        self._due = True
+        self._examine_quietly()
         self.page.sample_button.setFocus()
+
+    def _examine_quietly(self) -> None:
+        if self._due and not self._host.session.busy:
+            self._host.session.run(examination(survey=False), unasked=True)
 
     def show(self) -> None:
         """Put the welcome page in front."""
@@ -118,9 +127,17 @@ class WelcomeFlow(QObject):
             self.leave()
         if job == "open":
             self._raw = False
+        if not job and self._due:
+            QTimer.singleShot(SETTLE_MS, self, self._examine_quietly)
+
+    def _gave_way(self) -> None:
+        """A user's job took its place: say what comes of the examination."""
+        if self._due:
+            self.page.say_of_machine(GAVE_WAY)
 
     def _done(self, job: str, result: Any) -> None:
         if job == EXAMINE:
+            self._due = False
             self.page.show_checks(result)
         self._opened(job)
 
@@ -129,6 +146,8 @@ class WelcomeFlow(QObject):
 
     def _failed(self, problem: JobProblem) -> None:
         """The raw graph of a file that was read stays in sight."""
+        if problem.job == EXAMINE:
+            self._due = False  # its sentence stands in the message bar; once is enough
         if not self._raw or "was cancelled" in problem.error:
             self._opened(problem.job)
 

@@ -1,6 +1,7 @@
 """Jobs on the open model, one function each; :meth:`Workbench.run` is the window's way to them."""
 
 from nnjit_studio.workbench.jobs.advice import advise, apply_row
+from nnjit_studio.workbench.jobs.advice_in_use import measure_in_use
 from nnjit_studio.workbench.jobs.candidates import explain, inspect, run_kernel, try_candidate
 from nnjit_studio.workbench.jobs.compare import compare_backends, use_backend
 from nnjit_studio.workbench.jobs.device import measure_device
@@ -38,6 +39,7 @@ __all__ = [
     "inspect",
     "make_refused_faster",
     "measure_device",
+    "measure_in_use",
     "onnx_attributes",
     "profile",
     "profile_sizes",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,11 +16,13 @@ from nnjit_studio.advice.records import IMPOSSIBLE, MEASURED, MEASURING, Advice,
 from nnjit_studio.advice.rows import Facts, rows_of
 from nnjit_studio.advice.together import together
 from nnjit_studio.errors import BugError, NnjitError, PageError, UserError
+from nnjit_studio.model import TensorSpec
 from nnjit_studio.model.recipe import CONSTANTS, HALVED, OUTPUTS, Recipe
 from nnjit_studio.support.files import replacing
 from nnjit_studio.verdict.measure import Visits
 from nnjit_studio.workbench.advice_forms import BASE, Made, derived, form_of, untouched
 from nnjit_studio.workbench.model import ModelOnPage
+from nnjit_studio.workbench.open_model import Feeds
 from nnjit_studio.workbench.page import SystemClock
 
 NATIVE, OWN = "ONNX Runtime in float32", "the untouched model in our engine"
@@ -78,7 +80,7 @@ def advise(
             created=SystemClock().now_iso(),
         )
         yield advice
-        native = _native(model)
+        native = native_outputs(model, opened.path, model.feeds, opened.plan.output_specs)
         yield replace(advice, phase="measuring the untouched model")
         base = untouched(model, Path(name))
         place = _Place(model, visits, options, Path(name), base, native)
@@ -156,14 +158,21 @@ def _wanted(rows: tuple[Row, ...], only: tuple[str, ...]) -> tuple[Row, ...]:
     return tuple(row for row in rows if not only or row.name in only)
 
 
-def _native(model: ModelOnPage) -> Arrays:
-    """The outputs in native ONNX Runtime; empty where it cannot run the model."""
-    process, path = model.page.process, model.current.path
-    names = [spec.name for spec in model.current.plan.output_specs]
+def native_outputs(
+    model: ModelOnPage, path: Path, feeds: Feeds, outputs: Sequence[TensorSpec]
+) -> Arrays:
+    """The outputs of a file in native ONNX Runtime; empty where it cannot run it.
+
+    Raises
+    ------
+    UserError
+        When the job was cancelled.
+    """
+    process = model.page.process
     try:
         with model.page.compiler_killed_on_cancel():
             process.open_reference(path)
-            return process.reference_tensors(model.feeds, names)
+            return process.reference_tensors(feeds, [spec.name for spec in outputs])
     except UserError:
         if model.page.cancelled:
             raise
@@ -194,7 +203,7 @@ def _one(
     row = replace(row, state=MEASURING)
     advice = replace(with_row(advice, row), phase=f"{count}making: {row.title}")
     yield advice
-    found, problem, layer = Found(), "", ""
+    found, layer = Found(), ""
     try:
         model = place.model
         made = form_of(model, row, place.folder)
@@ -203,16 +212,15 @@ def _one(
                 row = replace(row, measured=found.measured)
                 advice = replace(with_row(advice, row), phase=f"{count}measuring: {row.title}")
                 yield advice
-        problem = found.refused
-        if found.measured and not problem:
+        if found.measured and not found.refused:
             layer = _worst_layer(row, made, place)
     except BugError:
         raise
     except NnjitError as e:
         if place.model.page.cancelled:
             raise UserError("The advice was cancelled.") from None
-        problem = str(e)
-    row = _judged(row, found, place, problem, layer)
+        found = Found(refused=str(e))
+    row = judged(row, found, place.reference, place.options.max_error, layer)
     rate = min(advice.rate, row.measured.rate) if row.measured else advice.rate
     advice = replace(with_row(advice, row), rate=rate)
     yield advice
@@ -238,12 +246,15 @@ def _worst_layer(row: Row, made: Made, place: _Place) -> str:
     return f"{worst.name} ({worst.max_rel:.1e} by itself)"
 
 
-def _judged(row: Row, found: Found, place: _Place, problem: str, layer: str) -> Row:
-    """The row with its errors and what the guard says."""
-    if problem or found.measured is None:
-        return replace(row, state=IMPOSSIBLE, problem=problem or "Nothing was measured.",
-                       measured=None)  # fmt: skip
-    outputs = output_errors(found.outputs, place.reference)
+def judged(row: Row, found: Found, reference: Arrays, max_error: float, layer: str = "") -> Row:
+    """The row with what a page found, its errors and what the guard says.
+
+    ``layer`` is the one that errs most by itself, in words.
+    """
+    if found.refused or found.measured is None:
+        problem = found.refused or "Nothing was measured."
+        return replace(row, state=IMPOSSIBLE, problem=problem, measured=None)
+    outputs = output_errors(found.outputs, reference)
     measured = replace(found.measured, outputs=outputs, worst_layer=layer)
-    guard = judge(measured, len(found.outputs), place.options.max_error)
+    guard = judge(measured, len(found.outputs), max_error)
     return replace(row, state=MEASURED, measured=measured, guard=guard)

@@ -49,7 +49,9 @@ def test_the_badge_says_that_the_machine_is_busy(tuned):
     assert "machine busy: figures are rough" not in badges()
     show(tuned, replace(tuned.session.state.summary, warning=WARNING))
     assert "machine busy: figures are rough" in badges()
-    assert tuned.card.warning.text() == WARNING
+    card = tuned.card
+    assert card.warning.text() == "machine busy" and card.warning.toolTip() == WARNING
+    assert card.left.isHidden(), "a share of the peak of a quiet machine"
 
 
 def test_a_stopped_session_keeps_its_bar_where_it_was(tuned):

@@ -14,6 +14,7 @@ from PySide6.QtTest import QTest
 
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model.survey import InputPort
+from nnjit_studio.ui.opening import progress
 from nnjit_studio.ui.opening.answers import KEY
 
 PICTURE = (InputPort("x", "float32", ("N", 3, "x.2", "x.3"), ("Conv",), 3, 2),)
@@ -195,3 +196,24 @@ def test_progress_tells_seconds_and_can_be_cancelled(qtbot, window, workbench, m
     workbench.holds_import = False
     wait_job(qtbot, window, "open", lambda: window.open_model(model_file))
     wait_job(qtbot, window, "open", lambda: window.open_model(model_file))
+
+
+def test_a_file_that_is_read_slowly_tells_seconds_and_what_comes(
+    qtbot, window, workbench, model_file, monkeypatch
+):
+    monkeypatch.setattr(progress, "LATE_S", 0.3)
+    workbench.hold = True
+    read = workbench.survey
+
+    def slow(path):
+        workbench.release.wait()
+        return read(path)
+
+    monkeypatch.setattr(workbench, "survey", slow)
+    assert window.open_model(model_file)
+    bar = window.opener.progress
+    assert bar.isVisible() and bar.label.text() == "Reading tiny.onnx (0 s)"
+    qtbot.waitUntil(lambda: bar.label.text().endswith(progress.NEXT))
+    assert bar.cancel_button.isEnabled() and "Reading" in window.graph.empty.text()
+    workbench.release.set()
+    qtbot.waitUntil(lambda: window.session.state.model is not None)

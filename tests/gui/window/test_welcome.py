@@ -13,7 +13,7 @@ from nnjit_studio.doctor import examination
 from nnjit_studio.doctor.checks import Check
 from nnjit_studio.errors import TargetError
 from nnjit_studio.samples import first
-from nnjit_studio.ui.window.welcome import measured_day, result_text
+from nnjit_studio.ui.window.welcome import EXAMINES, GAVE_WAY, measured_day, result_text
 
 
 @pytest.fixture(autouse=True)
@@ -145,3 +145,19 @@ def test_a_recent_model_tells_its_ratio_time_and_day(qtbot, window, model_file):
     assert result_text(SAME) == "Not told apart, 59.6 ms"
     assert result_text(NO_PEER) == "59.6 ms", "nothing is said twice"
     assert measured_day(FASTER) == "22 Nov 2026"
+
+
+def test_an_examination_that_gave_way_says_so_and_is_made_when_idle(
+    qtbot, window, workbench, model_file
+):
+    page = window.welcome.page
+    labels = lambda: [label.text() for label in page.findChildren(QLabel)]  # noqa: E731
+    workbench.hold = True
+    window.welcome.begin()
+    qtbot.waitUntil(lambda: window.session.worker.job == "examine")
+    assert EXAMINES in labels()
+    wait_job(qtbot, window, "open", lambda: window.open_model(model_file))
+    assert GAVE_WAY in labels() and not page.as_text()
+    workbench.hold = False
+    qtbot.waitUntil(lambda: "Engine" in page.as_text())
+    assert GAVE_WAY not in labels()
