@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-
 from collections.abc import Iterator, Mapping
 from dataclasses import astuple
 
@@ -103,7 +102,7 @@ def _step_problems(
     for steps in (plan.steps, plan.on_gpu.steps):
         ops = [step.op for step in steps]
         if ops[-1:] != ["return"] or not set(ops[:-1]) <= {"call", "append", "loop", "end"}:
-            yield "The steps are not calls and one return at the end, with appends and loops between."
+            yield "The steps are not calls and one return at the end, or appends and loops."
             break
         edges = [op for op in ops if op in ("loop", "end")]
         if edges != ["loop", "end"] * (len(edges) // 2):
