@@ -1,4 +1,4 @@
-"""The Tree-LSTM of the Nimble paper (300 inputs, 150 units) as an ONNX file, for trees of any form."""
+"""The Nimble paper's Tree-LSTM (300 inputs, 150 units) as an ONNX file, for trees of any form."""
 
 from __future__ import annotations
 

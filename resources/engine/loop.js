@@ -77,7 +77,8 @@ const tooMany = (node, count) => new EngineError(`The loop ${node} is to run ${c
 
 /** Repeats what is smaller. @param {Uint8Array} target @param {Uint8Array} source */
 function fill(target, source) {
-  for (let at = 0; source.length && at < target.length; at += source.length) target.set(at + source.length > target.length ? source.subarray(0, target.length - at) : source, at);
+  target.set(source);
+  for (let n = source.length; n && n < target.length; n *= 2) target.copyWithin(n, 0, n); // ends where the target does
 }
 
 /**
