@@ -194,7 +194,11 @@ def _parts(unified: Unified, symbolic: Any) -> tuple[list[_Part], tuple[PlanStep
         made.append(_Part(name, at, sizes, shapes))
     given = iter(keys)
     steps = tuple(
-        replace(s, workload=names[next(given)] if s.op == "call" else "")
+        replace(
+            s,
+            workload=names[next(given)] if s.op == "call" else "",
+            loop=replace(s.loop, trips=0) if s.loop else None,  # the plan has a size for it
+        )
         for s in unified.sample.plan.steps
     )
     return made, steps

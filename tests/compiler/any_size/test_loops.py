@@ -102,6 +102,13 @@ def test_rows_are_read_and_written_at_any_length(tmp_path: Path, made: Any) -> N
         same(path, tmp_path, plan, {"x": rand(int(n), *STATE)})
 
 
+def test_a_bundle_with_a_loop_has_wasm_kernels_alone(tmp_path: Path) -> None:
+    path = scan(tmp_path, 0)
+    made = import_any(path, tmp_path / "w.bin", {"x": rand(5, *STATE)}, webgpu=True)
+    assert made is not None and {k.tier for k in made.kernels} == set(TIERS)
+    assert made.notes == ("The bundle has Wasm kernels alone: a GPU runs no loop of steps.",)
+
+
 def test_a_count_is_read_from_an_input(tmp_path: Path) -> None:
     body = helper.make_graph(
         [*STEP, *GOES_ON], "body", [*LOOP, port("h", FLOAT, STATE)],
