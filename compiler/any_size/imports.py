@@ -37,8 +37,8 @@ from nnjit_studio.compiler.any_size.refusal import refused
 from nnjit_studio.compiler.any_size.unified import Unified, unify
 from nnjit_studio.compiler.importer.buffers import Weights
 from nnjit_studio.compiler.importer.built import BuiltModel
-from nnjit_studio.compiler.importer.loops.bodies import LoopBody
 from nnjit_studio.compiler.importer.model import import_with
+from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody
 from nnjit_studio.compiler.importer.passes import Import
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model import GivenShapes

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from nnjit_studio.compiler.importer.buffers import Buffers, Weights
 from nnjit_studio.compiler.importer.built import BuiltModel
-from nnjit_studio.compiler.importer.loops.steps import CompiledLoop, Edge, in_line, loop_step
+from nnjit_studio.compiler.importer.loop_steps import CompiledLoop, Edge, in_line, loop_step
 from nnjit_studio.compiler.importer.names import Names, OnnxNames
 from nnjit_studio.compiler.importer.passes import CALL_PASSES, Import
 from nnjit_studio.compiler.ir.in_place import in_place

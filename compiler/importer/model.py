@@ -11,9 +11,9 @@ from nnjit_studio.compiler import tvm_adapter
 from nnjit_studio.compiler.importer.buffers import Weights
 from nnjit_studio.compiler.importer.build import build
 from nnjit_studio.compiler.importer.built import BuiltModel
-from nnjit_studio.compiler.importer.loops.bodies import LoopBody
-from nnjit_studio.compiler.importer.loops.steps import CompiledLoop, compiled_loop
+from nnjit_studio.compiler.importer.loop_steps import CompiledLoop, compiled_loop
 from nnjit_studio.compiler.importer.names import OnnxNames
+from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody
 from nnjit_studio.compiler.importer.onnx.input_shapes import fix_input_shapes
 from nnjit_studio.compiler.importer.onnx.single_precision import has_halves
 from nnjit_studio.compiler.importer.passes import MODEL_PASSES, Import, check_pass

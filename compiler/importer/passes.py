@@ -8,9 +8,9 @@ from typing import Any, Generic, TypeVar
 
 import onnx
 
-from nnjit_studio.compiler.importer.loops.bodies import LoopBody
 from nnjit_studio.compiler.importer.onnx.channels_last import channels_last
 from nnjit_studio.compiler.importer.onnx.contrib import expand
+from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody
 from nnjit_studio.compiler.importer.onnx.decompose import decompose
 from nnjit_studio.compiler.importer.onnx.fold import fold_for
 from nnjit_studio.compiler.importer.onnx.single_precision import single_precision

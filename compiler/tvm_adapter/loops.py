@@ -12,7 +12,7 @@ from nnjit_studio.compiler.ir.rewrite import int32
 from nnjit_studio.compiler.ir.tensor_ir import Buffer, Const, Expr, Load, Program, Stage, Store
 
 LOOP_OP = "CountedLoop"
-"""The ONNX operator that :mod:`nnjit_studio.compiler.importer.loops.bodies` writes. The
+"""The ONNX operator that :mod:`nnjit_studio.compiler.importer.onnx.control.bodies` writes. The
 attribute ``form`` names the body, ``results`` has a text of dtype and sizes for each result."""
 LOOP_FORM = "counted loop "
 """What the names of all bodies begin with."""

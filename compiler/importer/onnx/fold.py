@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from nnjit_studio.compiler.importer.loops.bodies import LoopBody, kept, loop_of, scan_of
+from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody, kept, loop_of, scan_of
 from nnjit_studio.compiler.importer.onnx.walk import Walk, refuse
 
 MAX_TRIPS = 128

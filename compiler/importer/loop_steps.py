@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nnjit_studio.compiler.importer.buffers import Buffers
-from nnjit_studio.compiler.importer.loops.bodies import LoopBody
+from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody
 from nnjit_studio.compiler.importer.passes import CALL_PASSES, Import
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
 from nnjit_studio.compiler.tvm_adapter.loops import is_loop
