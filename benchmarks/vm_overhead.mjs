@@ -1,5 +1,5 @@
 /**
- * What an instruction of the engine costs beside its kernel, in Node: a bundle for any size runs with
+ * What an instruction of the engine costs without its kernel, in Node: a bundle for any size runs with
  * kernels that return at once. Times are those of the processor, so that neighbours disturb less.
  *
  *     node benchmarks/vm_overhead.mjs out/paper-models/wasm/tree-lstm/any nodes=15 nodes=77
