@@ -1,16 +1,17 @@
-"""The LSTMs of the Nimble paper (300 inputs, 512 units, one and two layers) in time per token.
+"""The Nimble paper's LSTMs and Tree-LSTM in time per token.
 
     python benchmarks/paper_models.py --markdown benchmarks/results.md
 
 A bundle for any length, bundles for one length and ONNX Runtime Web run in turns in one page of
-Chromium, on texts of the same length.
+Chromium, on inputs of the same length.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,50 +19,96 @@ import numpy as np
 import onnx
 from any_size import exported, measured, parser_of, place_of, provider_of
 from onnx import TensorProto, helper, numpy_helper
+from tree_lstm import tree_lstm
 
 from nnjit_studio.bench.report import Report, Table, append
 
 WIDTH, HIDDEN = 300, 512
-MODEL = {
-    "dim": "tokens",
-    "vocabulary": 0,
-    "output": "y",
-    "inputs": [{"name": "x", "ids": False, "floats": True, "dims": ["tokens", 1, WIDTH]}],
-}
+_ROWS = {"name": "x", "ids": False, "floats": True}
+_SEQUENCE = {
+    "dim": "tokens", "vocabulary": 0, "output": "y",
+    "inputs": [{**_ROWS, "dims": ["tokens", 1, WIDTH]}],
+}  # fmt: skip
+_TREE = {
+    "dim": "nodes", "vocabulary": 0, "output": "y",
+    "inputs": [
+        {**_ROWS, "dims": ["nodes", WIDTH]},
+        {"name": "tree", "ids": False, "tree": True, "dims": ["nodes", 2]},
+    ],
+}  # fmt: skip
 COLUMNS = {"any": "any length", "fixed": "one length", "ort": "ORT Web"}
 
 
+@dataclass(frozen=True)
+class Paper:
+    """A model of the paper, and the sizes that it is measured at."""
+
+    about: str
+    model: Mapping[str, Any]
+    """What the page has to know of its inputs."""
+    write: Callable[[Path], Any]
+    lengths: Sequence[int]
+    """By default: tokens of a text, or nodes of a tree."""
+    leaves: bool = False
+    """Whether a token is a leaf of a binary tree of so many nodes."""
+
+    def tokens(self, length: int) -> int:
+        return (length + 1) // 2 if self.leaves else length
+
+
+def _lstm(layers: int) -> Paper:
+    about = f"LSTM of 300 inputs and 512 units, {layers} layer{'s' * (layers > 1)}"
+    return Paper(about, _SEQUENCE, lambda path: onnx.save(lstm(layers), path), (1, 8, 24, 64))
+
+
+PAPER = {
+    "lstm-1": _lstm(1),
+    "lstm-2": _lstm(2),
+    "tree-lstm": Paper(
+        "child-sum Tree-LSTM of 300 inputs and 150 units over binary trees",
+        _TREE, lambda path: onnx.save(tree_lstm(), path), (1, 15, 39), leaves=True,
+    ),
+}  # fmt: skip
+
+
 def main(options: argparse.Namespace) -> int:
-    documents = {n: layers_measured(n, options) for n in options.layers}
-    rows = tuple(row for n, found in documents.items() for row in rows_of(n, found))
-    head = ["layers", "tokens", *(f"{c}, us" for c in COLUMNS.values()), "IQR, us"]
+    documents = {name: at_lengths(name, options) for name in options.models}
+    rows = tuple(row for name, found in documents.items() for row in rows_of(name, found))
+    head = ["model", "tokens", *(f"{c}, us" for c in COLUMNS.values()), "IQR, us"]
     table = Table([*head, "any / one", "ORT / any"], rows)
     most = max(r["difference"] for found in documents.values() for r in found["rows"])
+    about = "; ".join(f"{name} is {PAPER[name].about}" for name in options.models)
     facts = [
-        "LSTM of 300 inputs and 512 units, batch 1, seeded weights, kernels untuned. Time per "
-        "token is the median run over its tokens; interquartile ranges are in the order of the "
-        "columns. "
+        f"Batch 1, seeded weights, kernels untuned. {about}. Time per token is the median run over "
+        "its tokens (leaves of a tree); interquartile ranges are in the order of the columns. "
         f"Largest difference of an output: {most:.1e}."
     ]
     first = next(iter(documents.values()))
-    title = f"LSTM by tokens, {place_of(options)}"
-    about = "benchmarks/paper_models.py; contenders in turns in one page, medians."
-    report = Report(first, title, about, (table, *facts))
+    title = f"LSTM and Tree-LSTM by tokens, {place_of(options)}"
+    report = Report(
+        first, title, "benchmarks/paper_models.py; contenders in turns in one page, medians.",
+        (table, *facts),
+    )  # fmt: skip
     print(report.text())
     if options.markdown:
         append(options.markdown, report.markdown())
     return 0
 
 
-def layers_measured(layers: int, options: argparse.Namespace) -> dict[str, Any]:
-    """A model of so many layers, at all lengths."""
-    folder: Path = options.out / provider_of(options) / str(layers)
+def at_lengths(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """A model at all lengths."""
+    paper = PAPER[name]
+    lengths = options.lengths or list(paper.lengths)
+    folder: Path = options.out / provider_of(options) / name
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "model.onnx").exists():
-        onnx.save(lstm(layers), folder / "model.onnx")
+        paper.write(folder / "model.onnx")
     exported(folder, "any", options)
-    fixed = {n: exported(folder, f"fixed-{n}", options, f"tokens={n}") for n in options.lengths}
-    job = {"model": MODEL, "lengths": options.lengths, "fixed": fixed, "warm": 32, "storm": []}
+    dim = paper.model["dim"]
+    fixed = {n: exported(folder, f"fixed-{n}", options, f"{dim}={n}") for n in lengths}
+    # A tree's count of nodes is odd.
+    warm = 31 if paper.leaves else 32
+    job = {"model": paper.model, "lengths": lengths, "fixed": fixed, "warm": warm, "storm": []}
     return measured(folder, job, options)
 
 
@@ -88,12 +135,13 @@ def lstm(layers: int) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
 
-def rows_of(layers: int, document: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+def rows_of(name: str, document: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
     for row in document["rows"]:
-        per = {name: 1000.0 * ms / row["length"] for name, ms in row["ms"].items()}
-        spread = [1000.0 * row["iqr_ms"][name] / row["length"] for name in COLUMNS]
+        tokens = PAPER[name].tokens(row["length"])
+        per = {who: 1000.0 * ms / tokens for who, ms in row["ms"].items()}
+        spread = [1000.0 * row["iqr_ms"][who] / tokens for who in COLUMNS]
         yield (
-            str(layers), str(row["length"]), *(f"{per[name]:.1f}" for name in COLUMNS),
+            name, str(tokens), *(f"{per[who]:.1f}" for who in COLUMNS),
             ", ".join(f"{each:.1f}" for each in spread),
             f"{row['over_fixed']:.2f}", f"{row['ort_over_any']:.2f}",
         )  # fmt: skip
@@ -101,8 +149,8 @@ def rows_of(layers: int, document: Mapping[str, Any]) -> Iterator[tuple[str, ...
 
 def arguments() -> argparse.Namespace:
     parser = parser_of(__doc__, "out/paper-models", 15)
-    parser.add_argument("--layers", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--lengths", type=int, nargs="+", default=[1, 8, 24, 64])
+    parser.add_argument("--models", nargs="+", choices=[*PAPER], default=[*PAPER])
+    parser.add_argument("--lengths", type=int, nargs="+", help="in place of each model's own")
     return parser.parse_args()
 
 

@@ -38,6 +38,7 @@ from nnjit_studio.compiler.any_size.unified import Unified, unify
 from nnjit_studio.compiler.importer.buffers import Weights
 from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.compiler.importer.model import import_with
+from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody
 from nnjit_studio.compiler.importer.passes import Import
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model import GivenShapes
@@ -80,6 +81,8 @@ class _Importer:
     store: Weights
     half_weights: bool
     on_phase: Callable[[str], None]
+    keeps_loops: bool = False
+    """Whether Loop and Scan stay loops: no static program has any."""
     notes: list[str] = field(default_factory=list)
 
     def static(self, shapes: dict[str, tuple[int, ...]], feeds: Feeds) -> BuiltModel:
@@ -92,7 +95,8 @@ class _Importer:
         self, shapes: dict[str, tuple[int, ...]], values: dict[str, int], to: Path | Weights
     ) -> BuiltModel:
         given = GivenShapes(shapes=shapes, values=values)
-        imports = Import(winograd=False, any_size=True)
+        bodies: dict[str, LoopBody] | None = {} if self.keeps_loops else None
+        imports = Import(winograd=False, any_size=True, bodies=bodies)
         return import_with(self.path, to, self.on_phase, given, self.half_weights, imports)
 
 
@@ -175,7 +179,7 @@ def import_any(
     """
     if not open_dims(path):
         return None
-    importer = _Importer(path, Weights(weights_file), half_weights, on_phase)
+    importer = _Importer(path, Weights(weights_file), half_weights, on_phase, keeps_loops=True)
     feeds = feeds or made_arrays(path)
     trial = Trial(path, feeds)
     on_phase("trying other sizes")

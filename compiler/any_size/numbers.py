@@ -15,8 +15,10 @@ import numpy as np
 import wasmtime
 from numpy.typing import NDArray
 
+from nnjit_studio.compiler.any_size.loops import run_steps
 from nnjit_studio.compiler.any_size.probe import Sizes, Trial
 from nnjit_studio.compiler.any_size.refusal import refused
+from nnjit_studio.model import Plan, PlanStep
 from nnjit_studio.model.memory import FIRST_BYTES, PAGE_BYTES
 from nnjit_studio.model.open_plan import OpenPlan
 from nnjit_studio.model.plan import ALIGNMENT_BYTES
@@ -160,7 +162,7 @@ class OpenRunner:
         for port in plan.inputs:
             data = np.ascontiguousarray(feeds[port.spec.name], _TYPES[port.spec.dtype])
             image[at[port.buffer] : at[port.buffer] + data.nbytes] = data.reshape(-1).view(np.uint8)
-        self._call(store, memory, sizes, at)
+        self._run(plan, store, memory, sizes, at)
         if (image[end : end + _RED_BYTES] != _RUBBISH).any():
             raise refused("a kernel writes past the end of its memory")
         result = {}
@@ -171,20 +173,31 @@ class OpenRunner:
             result[port.spec.name] = raw.view(dtype).reshape(port.spec.shape)
         return result
 
-    def _call(
-        self, store: wasmtime.Store, memory: wasmtime.Memory, sizes: Sizes, at: Sequence[int]
+    def _run(
+        self,
+        plan: Plan,
+        store: wasmtime.Store,
+        memory: wasmtime.Memory,
+        sizes: Sizes,
+        at: list[int],
     ) -> None:
         """All kernels in turn, each in two parts as two threads would."""
-        for step in self.plan.steps:
-            if step.op != "call":
-                continue
-            variant = self.plan.kernels[step.workload].at(sizes)
-            instance = wasmtime.Instance(store, self._module(variant.workload), [memory])
+        chosen = {name: kernel.at(sizes) for name, kernel in self.plan.kernels.items()}
+        found = {v.workload: v for v in chosen.values()}
+        bound: dict[str, Any] = {}
+
+        def call(step: PlanStep) -> None:
+            variant = found[step.workload]
+            if step.workload not in bound:
+                instance = wasmtime.Instance(store, self._module(step.workload), [memory])
+                bound[step.workload] = instance.exports(store)["run"]
             scalars = [_i32(s.at(sizes)) for s in variant.scalars]
             extent = variant.extent.at(sizes)
-            run: Any = instance.exports(store)["run"]
             for begin, end in ((0, extent // 2), (extent // 2, extent)):
-                run(store, *(at[a] for a in step.args), *scalars, begin, end)
+                bound[step.workload](store, *(at[a] for a in step.args), *scalars, begin, end)
+
+        image = np.frombuffer(memory.get_buffer_ptr(store), np.uint8)
+        run_steps(plan, image, at, call)
 
     def _module(self, workload: str) -> wasmtime.Module:
         if workload not in self._modules:

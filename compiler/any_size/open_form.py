@@ -65,7 +65,10 @@ def open_form(
         if number % _TOLD == 0:
             on_phase(f"compiling kernel {number + 1} of {len(parts)}")
         kernels[part.name] = tuning.compiled(part.name, part.at, part.extents, part.shapes)
-    documents, notes = _documents(parts, found, on_phase) if webgpu else ((), ())
+    loops = [step.loop for step in symbolic.plan.steps if step.loop]
+    documents, notes = _documents(parts, found, on_phase) if webgpu and not loops else ((), ())
+    if webgpu and loops:
+        notes = ("The bundle has Wasm kernels alone: a GPU runs no loop of steps.",)
     plan = OpenPlan(
         unified.sample.plan.name,
         found.dims,
@@ -76,6 +79,7 @@ def open_form(
         steps,
         {name: compiled.kernel for name, compiled in kernels.items()},
         0,
+        tuple(size(loop.trips) for loop in loops),
     )
     code = {(k.workload, k.tier): k for c in kernels.values() for k in c.code}
     return OpenForm(plan, (*code.values(), *documents), (*tuning.notes(len(kernels)), *notes))
@@ -143,9 +147,12 @@ def _check_calls(unified: Unified, buffer: int, constant: Repeated) -> None:
         for i, place in enumerate(step.args)
         if place == buffer
     }
-    others = any(buffer in step.args for step in plan.steps if step.op != "call")
+    starts = {c.start for step in plan.steps if step.loop for c in step.loop.carried}
+    # A loop repeats what a tensor begins as, where all of it is one number.
+    filled = buffer in starts and constant.least.size == 1
+    others = any(buffer in step.args for step in plan.steps if step.op != "call") and not filled
     kept = plan.buffers[buffer].pack or any(port.buffer == buffer for port in plan.outputs)
-    if len(shapes) != 1 or others or kept:
+    if len(shapes) > 1 or (not shapes and not filled) or others or kept:
         text = f"a constant of {list(constant.base.shape)} repeats along an open axis"
         raise refused(f"{text}, and other things than kernels read it")
 
@@ -187,7 +194,11 @@ def _parts(unified: Unified, symbolic: Any) -> tuple[list[_Part], tuple[PlanStep
         made.append(_Part(name, at, sizes, shapes))
     given = iter(keys)
     steps = tuple(
-        replace(s, workload=names[next(given)] if s.op == "call" else "")
+        replace(
+            s,
+            workload=names[next(given)] if s.op == "call" else "",
+            loop=replace(s.loop, trips=0) if s.loop else None,  # the plan has a size for it
+        )
         for s in unified.sample.plan.steps
     )
     return made, steps

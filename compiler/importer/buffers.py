@@ -92,6 +92,18 @@ class Buffers:
         self._arena[value.name] = self._add(PlanBuffer("state", self.state_bytes, nbytes))
         self.state_bytes += aligned(nbytes)
 
+    def alias(self, value: Value, buffer: int) -> None:
+        """A value of a loop's body that lies in a buffer which is there already."""
+        self._arena[self._root(value.name)] = buffer
+
+    def row(self, value: Value) -> int:
+        """A register of a loop."""
+        return self._add(PlanBuffer("row", 0, _nbytes(value.shape, value.dtype)))
+
+    def knows(self, value: Value) -> bool:
+        """Whether a computed value has a place."""
+        return self._root(value.name) in self._arena
+
     def is_state(self, value: Value) -> bool:
         if value.constant is not None:
             return False

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from nnjit_studio.compiler.importer.buffers import Buffers, Weights
 from nnjit_studio.compiler.importer.built import BuiltModel
+from nnjit_studio.compiler.importer.loop_steps import CompiledLoop, Edge, in_line, loop_step
 from nnjit_studio.compiler.importer.names import Names, OnnxNames
 from nnjit_studio.compiler.importer.passes import CALL_PASSES, Import
 from nnjit_studio.compiler.ir.in_place import in_place
@@ -43,6 +45,7 @@ def build(
     weights: Path | Weights,
     imports: Import,
     states: Collection[str] = (),
+    loops: Mapping[str, CompiledLoop] = MappingProxyType({}),
 ) -> BuiltModel:
     """Run the passes on calls, assemble everything and write the weights file.
 
@@ -54,14 +57,20 @@ def build(
     states
         Inputs that are kept from run to run and written by appends alone;
         neither they nor outputs that are such a state are ports of the plan.
+    loops
+        By the names of their programs.
     """
     store = Weights(weights) if isinstance(weights, Path) else weights
     calls = CALL_PASSES.run(calls, imports)
-    assembly = _Assembly(calls, Names(onnx, calls, imports), store, imports.any_size)
+    line = in_line(calls.calls, loops, imports.views)
+    assembly = _Assembly(calls, line, Names(onnx, calls, imports), store, imports.any_size)
     for value, label in zip(calls.inputs, onnx.inputs, strict=True):
         assembly.place_input(value, label in states)
-    for position, call in enumerate(calls.calls):
-        assembly.add(call, position)
+    for position, call in enumerate(line):
+        if isinstance(call, Edge):
+            assembly.add_edge(call, position)
+        else:
+            assembly.add(call, position)
     built = assembly.finish(name, onnx, imports)
     built = replace(built, choices=tuple(imports.choices))
     if isinstance(weights, Path):
@@ -72,8 +81,16 @@ def build(
 class _Assembly:
     """Steps, nodes and workloads, call by call."""
 
-    def __init__(self, calls: ImportedCalls, names: Names, store: Weights, apart: bool) -> None:
+    def __init__(
+        self,
+        calls: ImportedCalls,
+        line: Sequence[ProgramCall | Edge],
+        names: Names,
+        store: Weights,
+        apart: bool,
+    ) -> None:
         self.calls = calls
+        self.line = line
         self.names = names
         self.store = store
         self.apart = apart
@@ -84,18 +101,18 @@ class _Assembly:
         self.workloads: dict[str, Workload] = {}
         self.packable: list[str] = []
         self.ends: dict[str, int] = {}  # the last step that has a value
-        for position, call in enumerate(calls.calls):
+        for position, call in enumerate(line):
             for value in (*call.inputs, *call.outputs):
                 self.ends[names.root(value.name)] = position
         for value in calls.outputs:
-            self.ends[names.root(value.name)] = len(calls.calls)
+            self.ends[names.root(value.name)] = len(line)
 
     def place_input(self, value: Value, state: bool) -> None:
         if state:
             self.buffers.place_state(value)
         else:
             # Inputs outlive the run: repeated runs read them again.
-            self.buffers.place(value, 0, len(self.calls.calls))
+            self.buffers.place(value, 0, len(self.line))
 
     def add(self, call: ProgramCall, position: int) -> None:
         if is_append(call.program):
@@ -125,6 +142,20 @@ class _Assembly:
         node = self.names.node(call, workload, position)
         self.nodes.append(node)
         self.steps.append(PlanStep("call", key, tuple(args), node.name))
+
+    def add_edge(self, edge: Edge, position: int) -> None:
+        """The step at which a loop begins, or the one at which it ends."""
+        if not edge.begins:
+            begin = next(s for s in reversed(self.steps) if s.op == "loop")
+            self.steps.append(PlanStep("end", "", begin.args, begin.node))
+            return
+        results = [
+            self.buffers.place(value, position, self.ends[self.names.root(value.name)])
+            for value in edge.outputs
+        ]
+        nodes = edge.call.origin.nodes
+        name = nodes[0] if nodes else edge.call.program.name
+        self.steps.append(loop_step(edge, self.buffers, position, results, name))
 
     def _add_workspaces(self, program: Program, args: list[int], position: int) -> None:
         shared = in_place(program)
@@ -186,7 +217,7 @@ class _Assembly:
         )
 
     def _specs(self, ports: Sequence[PlanPort]) -> Iterator[TensorSpec]:
-        for call in self.calls.calls:
+        for call in self.line:
             for value in (*call.inputs, *call.outputs):
                 yield TensorSpec(self.names.tensor(value), value.shape, value.dtype)
         for port in ports:

@@ -11,7 +11,9 @@ from nnjit_studio.compiler import tvm_adapter
 from nnjit_studio.compiler.importer.buffers import Weights
 from nnjit_studio.compiler.importer.build import build
 from nnjit_studio.compiler.importer.built import BuiltModel
+from nnjit_studio.compiler.importer.loop_steps import CompiledLoop, compiled_loop
 from nnjit_studio.compiler.importer.names import OnnxNames
+from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody
 from nnjit_studio.compiler.importer.onnx.input_shapes import fix_input_shapes
 from nnjit_studio.compiler.importer.onnx.single_precision import has_halves
 from nnjit_studio.compiler.importer.passes import MODEL_PASSES, Import, check_pass
@@ -19,6 +21,7 @@ from nnjit_studio.compiler.ir.tensor_ir import Buffer, Program
 from nnjit_studio.compiler.onnx_file import check
 from nnjit_studio.compiler.spelling import seeded_input
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
+from nnjit_studio.compiler.tvm_adapter.loops import LOOP_OP
 from nnjit_studio.compiler.tvm_adapter.quantised import TABLE_PRODUCT
 from nnjit_studio.compiler.tvm_adapter.quantised_conv import INTEGER_CONV
 from nnjit_studio.compiler.tvm_adapter.recurrent import RECURRENT_OP
@@ -111,19 +114,32 @@ def import_with(
     model = with_known_operators(model, half_weights, imports)
     on_phase("importing and fusing")
     model, calls = _calls(model, shapes)
+    loops = {
+        key: _loop(body, half_weights, imports) for key, body in (imports.bodies or {}).items()
+    }
     on_phase("planning memory")
     imports.weight_names = check.weights_by_content(model)
-    built = build(path.stem, calls, names_of(model, shapes), weights_file, imports)
+    built = build(path.stem, calls, names_of(model, shapes), weights_file, imports, loops=loops)
     plan = built.plan
     check.check_memory(plan.weights_bytes + plan.arena_bytes, "weights and intermediate tensors")
     return built
+
+
+def _loop(body: LoopBody, half_weights: bool, imports: Import) -> CompiledLoop:
+    """The calls of a loop's body, under names that no other value has."""
+    own = Import(winograd=False, any_size=imports.any_size)
+    model = with_known_operators(body.model, half_weights, own)
+    ports = {p.name: p.type.tensor_type.shape.dim for p in model.graph.input}
+    shapes = {name: tuple(d.dim_value for d in dims) for name, dims in ports.items()}
+    _, calls = _calls(model, shapes)
+    return compiled_loop(body, calls, own)
 
 
 def with_known_operators(model: Any, half_weights: bool, imports: Import) -> Any:
     """The model in operators that the importer has, what follows from its shapes computed."""
     imports.halves = "rounded" if half_weights else "exact" if has_halves(model) else ""
     model = MODEL_PASSES.run(model, imports)
-    own = {INTEGER_CONV, TABLE_PRODUCT, RECURRENT_OP}
+    own = {INTEGER_CONV, TABLE_PRODUCT, RECURRENT_OP, LOOP_OP}
     check.check_operators(model, tvm_adapter.supported_operators() | own)
     return model
 

@@ -10,6 +10,7 @@ import onnx
 
 from nnjit_studio.compiler.importer.onnx.channels_last import channels_last
 from nnjit_studio.compiler.importer.onnx.contrib import expand
+from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody
 from nnjit_studio.compiler.importer.onnx.decompose import decompose
 from nnjit_studio.compiler.importer.onnx.fold import fold_for
 from nnjit_studio.compiler.importer.onnx.single_precision import single_precision
@@ -61,6 +62,8 @@ class Import:
     """Choices made otherwise than by their rules, by name."""
     choices: list[PlanChoice] = field(default_factory=list)
     """The choices that this model has, with what was taken."""
+    bodies: dict[str, LoopBody] | None = None
+    """Gets the bodies of Loop and Scan, by the form of their call; None where all are laid out."""
     values: Mapping[str, int] = field(default_factory=dict)
     """Values of inputs at hand."""
     relied: frozenset[str] = frozenset()
@@ -161,13 +164,17 @@ def _fuse_attention(calls: ImportedCalls, imports: Import) -> ImportedCalls:
 
 
 def _fold(model: onnx.ModelProto, imports: Import) -> onnx.ModelProto:
-    model, imports.relied = fold_for(model, imports.values)
+    model, imports.relied = fold_for(model, imports.values, imports.bodies)
     return model
 
 
 def loops_from(imports: Import) -> int:
     """Steps from which on a recurrent layer is a loop."""
     return 1 if imports.any_size else FEWEST_STEPS if imports.loops else MOST_LAID_OUT + 1
+
+
+def _decompose(model: onnx.ModelProto, imports: Import) -> onnx.ModelProto:
+    return decompose(model, loops_from(imports), imports.any_size)
 
 
 MODEL_PASSES: Stage[onnx.ModelProto] = Stage(
@@ -179,7 +186,7 @@ MODEL_PASSES: Stage[onnx.ModelProto] = Stage(
         ("contrib", lambda model, imports: expand(model)),
         ("fold", _fold),
         ("single_precision", lambda model, imports: single_precision(model, imports.keep_ports)),
-        ("decompose", lambda model, imports: decompose(model, loops_from(imports))),
+        ("decompose", _decompose),
         ("channels_last", lambda model, imports: channels_last(model)),
     ),
 )

@@ -20,6 +20,12 @@ from nnjit_studio.compiler.onnx_file.arrays import array_of
 from nnjit_studio.compiler.onnx_file.budget import progress
 from nnjit_studio.compiler.tvm_adapter import kv_cache as cache
 from nnjit_studio.compiler.tvm_adapter import scans
+from nnjit_studio.compiler.tvm_adapter.loops import (
+    LOOP_FORM,
+    LOOP_OP,
+    CountedLoop,
+    loop_program,
+)
 from nnjit_studio.compiler.tvm_adapter.nodes import DTYPES
 from nnjit_studio.compiler.tvm_adapter.origins import NumberingImporter, Origin, origins
 from nnjit_studio.compiler.tvm_adapter.primfunc import program_of
@@ -69,6 +75,7 @@ _OWN_OPERATORS = {
     cache.APPEND_OP: cache.CacheAppend,
     INTEGER_CONV: IntegerConv,
     RECURRENT_OP: RecurrentLoop,
+    LOOP_OP: CountedLoop,
 }
 """Converters of the operators that the importer's own passes write."""
 
@@ -220,6 +227,8 @@ def _own_call(expr: Any, value_of: Callable[[Any], Value], names: Iterator[str])
     outputs = tuple(Value(next(names), *_tensor_type(t)) for t in types)
     if expr.op.name == cache.CARRIER:
         name, given = str(expr.args[0].global_symbol), tuple(value_of(a) for a in expr.args[1:])
+        if name.startswith(LOOP_FORM):
+            return ProgramCall(loop_program(name, given, outputs), given, outputs)
         make = cache.append_program if name in cache.APPENDS else recurrent_program
         return ProgramCall(make(name, given, outputs[0]), given, outputs)
     source, attrs = value_of(expr.args[0]), expr.attrs

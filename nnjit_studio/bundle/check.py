@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import astuple
 
 from nnjit_studio.bundle.manifest import BundleKernel
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import ALIGNMENT_BYTES, DTYPE_BYTES, Generation, Plan, PlanStep, TensorSpec
 from nnjit_studio.model.open_plan import SCALARS, OpenPlan
-from nnjit_studio.model.plan import HALF_BYTES, WORD_BYTES
+from nnjit_studio.model.plan import HALF_BYTES, MOST_TRIPS, NOWHERE, WORD_BYTES, Loop
 
 MEMORY_BYTES = 2**32
 """Addresses of a Wasm memory are 32 bits."""
@@ -36,6 +37,7 @@ def plan_problems(
     regions = {"weight": plan.weights_bytes, "arena": plan.arena_bytes, "state": plan.state_bytes}
     if min(regions.values()) < 0 or sum(regions.values()) > MEMORY_BYTES:
         yield "The plan needs more memory than a page has."
+    regions["row"] = MEMORY_BYTES  # a loop's register lies in another buffer
     for i, buffer in enumerate(plan.buffers):
         size = regions.get(buffer.region)
         if size is None:
@@ -99,9 +101,12 @@ def _step_problems(
 ) -> Iterator[str]:
     for steps in (plan.steps, plan.on_gpu.steps):
         ops = [step.op for step in steps]
-        if ops[-1:] != ["return"] or not set(ops[:-1]) <= {"call", "append"}:
-            yield "The steps are not calls and one return at the end, with appends between."
+        if ops[-1:] != ["return"] or not set(ops[:-1]) <= {"call", "append", "loop", "end"}:
+            yield "The steps are not calls and one return at the end, or appends and loops."
             break
+        edges = [op for op in ops if op in ("loop", "end")]
+        if edges != ["loop", "end"] * (len(edges) // 2):
+            yield "The loops do not end one after another."
     for i, step in enumerate(plan.gpu_steps):
         if not all(0 <= arg < len(plan.buffers) for arg in step.args):
             yield f"Step {i} of a GPU names a buffer that does not exist."
@@ -112,6 +117,8 @@ def _step_problems(
             continue
         if step.op == "append" and not _fits(step, plan):
             yield f"Step {i} appends outside its buffers."
+        if step.op == "loop" and not (step.loop and _repeats(step.loop, plan)):
+            yield f"The loop {step.node} does not fit into its buffers."
         if step.op != "call":
             continue
         kernel = kernels.get(step.workload)
@@ -152,6 +159,37 @@ def _fits(step: PlanStep, plan: Plan) -> bool:
         and append.heads * append.capacity * append.width * append.nbytes <= cache.nbytes
         and cache.region != "weight"
         and all(s.nbytes >= DTYPE_BYTES["i64"] for s in slot)
+    )
+
+
+def _repeats(loop: Loop, plan: Plan) -> bool:
+    """Whether all that a loop reads and writes lies inside its buffers, in every run."""
+    named = [loop.number, *(n for pair in loop.copies for n in pair)]
+    named += [n for c in loop.carried for n in astuple(c)]
+    named += [n for r in loop.rows for n in (r.whole, r.row)]
+    counted = loop.count != NOWHERE
+    if not all(0 <= n < len(plan.buffers) for n in (*named, *[loop.count] * counted)):
+        return False
+    nbytes = [b.nbytes for b in plan.buffers]
+    regions = [b.region for b in plan.buffers]
+    return (
+        0 <= loop.trips <= MOST_TRIPS
+        and regions[loop.number] == "arena"
+        and all(nbytes[n] >= DTYPE_BYTES["i64"] for n in (loop.number, *[loop.count] * counted))
+        and all(
+            regions[c.read] == regions[c.written] == "row"
+            and regions[c.last] == regions[c.other] == "arena"
+            and nbytes[c.read] == nbytes[c.written] == nbytes[c.last] == nbytes[c.other]
+            and nbytes[c.start] > 0
+            for c in loop.carried
+        )
+        and all(
+            regions[r.row] == "row"
+            and loop.trips * nbytes[r.row] <= nbytes[r.whole]
+            and not counted
+            for r in loop.rows
+        )
+        and all(nbytes[a] >= nbytes[b] and regions[b] != "weight" for a, b in loop.copies)
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -119,6 +119,8 @@ class OpenPlan:
     steps: tuple[PlanStep, ...]
     kernels: Mapping[str, OpenKernel]
     weights_bytes: int
+    trips: tuple[Size, ...] = ()
+    """Of the loops among the steps, in their order."""
 
     def at(self, sizes: Mapping[str, int]) -> Plan:
         """The plan at sizes of the dimensions; its steps name compiled kernels.
@@ -133,9 +135,15 @@ class OpenPlan:
                 raise UserError(
                     f"The dimension {dim} is {sizes.get(dim.name)}.", f"It may be {dim.text}."
                 )
+        trips = iter(self.trips)
         chosen = {key: kernel.at(sizes).workload for key, kernel in self.kernels.items()}
         steps = tuple(
-            PlanStep(s.op, chosen.get(s.workload, ""), s.args, s.node, s.append) for s in self.steps
+            replace(
+                s,
+                workload=chosen.get(s.workload, ""),
+                loop=replace(s.loop, trips=next(trips).at(sizes)) if s.loop else None,
+            )
+            for s in self.steps
         )
         plan = Plan(
             self.name,
@@ -150,6 +158,8 @@ class OpenPlan:
 
     def to_json(self) -> dict[str, Any]:
         data = _json({f: getattr(self, f) for f in self.__dataclass_fields__})
+        if not self.trips:
+            del data["trips"]
         return {"version": OPEN_VERSION, **data}
 
     @classmethod
@@ -249,7 +259,8 @@ def _json(value: Any) -> Any:
     if isinstance(value, Dim):
         return asdict(value)
     if isinstance(value, PlanStep):
-        return {"op": value.op, "workload": value.workload, "args": value.args, "node": value.node}
+        step = {"op": value.op, "workload": value.workload, "args": value.args, "node": value.node}
+        return step | ({"loop": asdict(value.loop)} if value.loop else {})
     if isinstance(value, Mapping):
         return {key: _json(each) for key, each in value.items()}
     if isinstance(value, tuple):

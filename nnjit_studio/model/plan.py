@@ -27,6 +27,10 @@ WORD_BYTES, HALF_BYTES = 4, 2
 HALF_SCALE = 2.0**10
 """Weights in f16 are stored so many times as large: then none is a denormal half."""
 ALIGNMENT_BYTES = 64
+MOST_TRIPS = 1 << 20
+"""Runs of a loop's body at most: a page would not answer for minutes."""
+NOWHERE = -1
+"""In place of a buffer that a loop does not have."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class PlanBuffer:
     region: str
     """``weight`` (offset into the weights file, loaded once), ``arena`` (offset into the memory
     that runs reuse) or ``state`` (offset into the memory that keeps its contents from run to
-    run)."""
+    run), or ``row`` (a register of a loop, which has another place in each run of its body)."""
     offset: int
     """In bytes, a multiple of 64."""
     nbytes: int
@@ -72,13 +76,56 @@ class Append:
 
 
 @dataclass(frozen=True)
+class Carried:
+    """A tensor that a run of a loop's body takes from the run before: two places that are swapped.
+
+    All are buffers: what it begins as, repeated where that is smaller; the registers that the body
+    reads and writes; the place of the last one, and the other place.
+    """
+
+    start: int
+    read: int
+    written: int
+    last: int
+    other: int
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A tensor of which each run reads or writes one row, and the register of that row."""
+
+    whole: int
+    row: int
+    backward: bool
+
+
+@dataclass(frozen=True)
+class Loop:
+    """How often, and on what, the steps up to ``end`` run."""
+
+    trips: int
+    """At most; where ``count`` is a buffer, the most that it may say."""
+    count: int
+    """A buffer with the number of runs as i64, or :data:`NOWHERE`."""
+    number: int
+    """The buffer that gets the number of the run as i64."""
+    going: bool
+    """Whether the first carried tensor is a condition: the loop ends where it is false."""
+    carried: tuple[Carried, ...]
+    rows: tuple[Rows, ...]
+    copies: tuple[tuple[int, int], ...]
+    """Buffers from and to that are copied behind each run: results that are no kernel's own."""
+
+
+@dataclass(frozen=True)
 class PlanStep:
     """One instruction: ``call`` runs the kernel of a workload on buffers.
 
     ``args`` are indices into the plan's buffers; of a ``call`` in the order of
     the kernel's pointer parameters: inputs, outputs, workspaces. An ``append``
     writes rows into a cache: the rows, the cache, and the buffer that holds
-    the first slot as i64; without it that is slot 0.
+    the first slot as i64; without it that is slot 0. Steps from a ``loop`` to its ``end`` run again
+    and again; ``args`` of both are what has to live from the first run to the last.
     """
 
     op: str
@@ -86,6 +133,7 @@ class PlanStep:
     args: tuple[int, ...] = ()
     node: str = ""
     append: Append | None = None
+    loop: Loop | None = None
 
 
 @dataclass(frozen=True)
@@ -142,8 +190,9 @@ class Plan:
             if port["value"] is None:
                 del port["value"]
         for step in (*data["steps"], *data["gpu_steps"]):
-            if step["append"] is None:
-                del step["append"]
+            for word in ("append", "loop"):
+                if step[word] is None:
+                    del step[word]
         if not self.gpu_steps:
             del data["gpu_steps"]
         version = STATE_VERSION if self.state_bytes else STATELESS_VERSION

@@ -4,6 +4,7 @@
  */
 import { checkAppend } from "./append.js";
 import { EngineError } from "./errors.js";
+import { checkLoop } from "./loop.js";
 import { layoutBytes, WORD_BYTES } from "./repack.js";
 import { ARRAYS } from "./arrays.js";
 
@@ -15,6 +16,7 @@ const PLAN_VERSION = 4;
 const OLDEST_PLAN_VERSION = 1;
 /** A plan with formulas in place of numbers (engine/open). */
 export const OPEN_VERSION = 5;
+const OPERATIONS = ["call", "append", "loop", "end", "return"];
 export const PAGE_BYTES = 65536;
 
 /** The name of the plan that runs when none is named. */
@@ -70,6 +72,7 @@ function checkPlan(plan) {
     weight: plan.weights_bytes,
     arena: plan.arena_bytes,
     state: plan.state_bytes ?? 0,
+    row: Infinity, // a loop's register: its place is that of another buffer
   });
   plan.buffers.forEach((b, i) => {
     const size = regions[b.region];
@@ -83,7 +86,7 @@ function checkPlan(plan) {
     if (!(specBytes(spec) <= plan.buffers[buffer]?.nbytes))
       throw new EngineError(`The buffer of ${spec.name} is missing or too small.`);
   for (const step of plan.steps) {
-    if (step.op !== "call" && step.op !== "return" && step.op !== "append")
+    if (!OPERATIONS.includes(step.op))
       throw new EngineError(
         `The plan holds the instruction "${step.op}", which this engine does not know.`,
         "Use an engine of the Studio that wrote the plan.",
@@ -91,6 +94,7 @@ function checkPlan(plan) {
     if (!step.args.every((a) => a in plan.buffers))
       throw new EngineError(`Step ${step.node || step.workload} of the plan names a buffer that does not exist.`);
     if (step.op === "append") checkAppend(step, plan);
+    if (step.op === "loop") checkLoop(step.loop, plan, step.node);
   }
 }
 
@@ -232,7 +236,7 @@ export function layoutMemory(plans) {
       `The model needs ${Math.ceil(total_bytes / 2 ** 20)} MiB, but a page's memory ends at 4096 MiB.`,
       "Use a smaller model.",
     );
-  const bases = /** @type {Record<string, number>} */ ({ weight: WEIGHTS_BASE, arena, state });
+  const bases = /** @type {Record<string, number>} */ ({ weight: WEIGHTS_BASE, arena, state, row: 0 });
   const addresses = plans.map((p) => p.buffers.map((b) => bases[b.region] + b.offset));
   return { addresses, state, total_bytes, pages };
 }

@@ -2,10 +2,12 @@
 import { appendRows } from "./append.js";
 import { Choice } from "./choice.js";
 import { EngineError } from "./errors.js";
+import { bindLoop } from "./loop.js";
 import { stepsOf } from "./plan.js";
 import { quantile } from "./quantile.js";
 
-/** @import { Call, Inference, Loaded, Plan, Registered, Tap } from "../types/engine.js" */
+/** @import { Bound } from "./loop.js" */
+/** @import { Call, Inference, Loaded, Loop, Plan, PlanStep, Registered, Tap } from "../types/engine.js" */
 /** @import { Team } from "./team.js" */
 
 const MAX_REPEATS = 1 << 16;
@@ -17,11 +19,24 @@ const MAX_REPEATS = 1 << 16;
  * @param {Team | null} threads
  * @returns {Call[] | null}
  */
-export function bindCalls({ plan, memory, addresses }, kernels, threads) {
+export function bindCalls(loaded, kernels, threads) {
+  const { plan, memory, addresses } = loaded;
   /** @type {Call[]} */
   const calls = [];
-  for (const { append, workload, args, scalars = [], extent: open } of stepsOf(plan)) {
+  /** @type {{begin: number, step: PlanStep, bound: Bound[]} | null} of the loop that was begun */
+  let inside = null;
+  for (const step of stepsOf(plan)) {
+    const { op, append, workload, args, scalars = [], extent: open } = step;
     const pointers = args.map((b) => addresses[b]);
+    if (op === "loop") {
+      inside = { begin: calls.length, step, bound: [] };
+      continue;
+    }
+    if (op === "end" && inside) {
+      calls.push(bindBody(loaded, inside, calls.splice(inside.begin)));
+      inside = null;
+      continue;
+    }
     if (append) {
       const [from, to, at] = pointers;
       const run = () => appendRows(memory, append, from, to, at);
@@ -34,6 +49,7 @@ export function bindCalls({ plan, memory, addresses }, kernels, threads) {
     const extent = open ?? header.parallel_extent;
     const given = scalars.length ? [...pointers, ...scalars] : pointers;
     const whole = [...given, 0, extent];
+    inside?.bound.push({ args, pointers: [given, whole] });
     calls.push({
       kernel,
       choice: open === undefined ? kernel.choice : threads && extent > 1 ? new Choice() : null,
@@ -42,6 +58,21 @@ export function bindCalls({ plan, memory, addresses }, kernels, threads) {
     });
   }
   return calls;
+}
+
+/**
+ * A loop as one step without a kernel.
+ * @param {Loaded} loaded
+ * @param {{step: PlanStep, bound: Bound[]}} inside
+ * @param {Call[]} calls of the body
+ * @returns {Call}
+ */
+function bindBody(loaded, { step, bound }, calls) {
+  const body = () => {
+    for (let i = 0; i < calls.length; i++) execute(calls[i]);
+  };
+  const run = bindLoop(/** @type {Loop} */ (step.loop), loaded, body, bound, step.node);
+  return { kernel: null, choice: null, solo: run, team: run };
 }
 
 /** @param {Call} call */
@@ -54,14 +85,24 @@ export function execute({ choice, solo, team }) {
  * Which steps may run again at once with the same result: kernels whose arguments in the
  * arena are apart, so that none of them writes over what it reads.
  * @param {Plan} plan
- * @returns {boolean[]} one for each step before `return`
+ * @returns {boolean[]} one for each step before `return`; a loop is one
  */
 export function repeatable(plan) {
-  return stepsOf(plan).map(({ op, args }) => {
+  return outside(stepsOf(plan)).map(({ op, args }) => {
     const ranges = [...new Set(args)].map((a) => plan.buffers[a]).filter((b) => b.region !== "weight");
     ranges.sort((a, b) => (a.region === b.region ? a.offset - b.offset : a.region < b.region ? -1 : 1));
     const apart = ranges.every((b, i) => !i || ranges[i - 1].region !== b.region || ranges[i - 1].offset + ranges[i - 1].nbytes <= b.offset);
     return op === "call" && apart;
+  });
+}
+
+/** The steps of no loop's body; a loop is the step that begins it. @param {PlanStep[]} steps */
+function outside(steps) {
+  let within = false;
+  return steps.filter(({ op }) => {
+    const counts = !within && op !== "end";
+    if (op === "loop" || op === "end") within = op === "loop";
+    return counts;
   });
 }
 

@@ -5,12 +5,23 @@
  * `columns` of `[heads, width, capacity]`; elements of `nbytes`.
  * @typedef {{heads: number, rows: number, width: number, capacity: number, nbytes: number, columns: boolean}} Append
  */
+/**
+ * Steps that run again and again (nnjit_studio/model/plan.py): all but `trips` and `going` are buffers.
+ * @typedef {object} Loop
+ * @property {number} trips
+ * @property {number} count or -1
+ * @property {number} number
+ * @property {boolean} going whether the first carried tensor is a condition
+ * @property {{start: number, read: number, written: number, last: number, other: number}[]} carried
+ * @property {{whole: number, row: number, backward: boolean}[]} rows
+ * @property {[number, number][]} copies from, to
+ */
 /** @typedef {{name: string, shape: number[], dtype: string}} TensorSpec */
 /** @typedef {{spec: TensorSpec, buffer: number, value?: number}} PlanPort `value`: what an input has to be */
 /** @typedef {{region: string, offset: number, nbytes: number, pack: [number, number] | null, unit_bytes?: number}} PlanBuffer */
 /**
  * `scalars` are passed behind the pointers, and `extent` is that of the parallel loop, where sizes are parameters.
- * @typedef {{op: string, workload: string, args: number[], node: string, append?: Append, scalars?: number[], extent?: number}} PlanStep
+ * @typedef {{op: string, workload: string, args: number[], node: string, append?: Append, loop?: Loop, scalars?: number[], extent?: number}} PlanStep
  */
 /**
  * @typedef {object} Plan
@@ -42,6 +53,7 @@
  * @property {{region: string, offset: number, nbytes: Size, pack: [number, number] | null, unit_bytes?: number}[]} buffers
  * @property {PlanStep[]} steps
  * @property {Record<string, OpenKernel>} kernels
+ * @property {Size[]} [trips] of the loops among the steps
  * @property {number} weights_bytes
  */
 /**

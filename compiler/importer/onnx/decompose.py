@@ -37,10 +37,13 @@ _SMALL_ELEMENTS = 1024
 """Elements up to which a weight may be a shape or an axis, whose values shape inference needs."""
 
 
-def decompose(model: onnx.ModelProto, loops_from: int = 1) -> onnx.ModelProto:
+def decompose(
+    model: onnx.ModelProto, loops_from: int = 1, open_sizes: bool = False
+) -> onnx.ModelProto:
     """The model itself, with every node that has a rule replaced.
 
-    A recurrent layer of ``loops_from`` steps or more is a loop and not kernels for each step.
+    A recurrent layer of ``loops_from`` steps or more is a loop and not kernels for each step. With
+    ``open_sizes`` nothing that is written hangs on the sizes of this import.
 
     Raises
     ------
@@ -59,7 +62,7 @@ def decompose(model: onnx.ModelProto, loops_from: int = 1) -> onnx.ModelProto:
         for name, array in constants.items()
     }
     opset = max(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
-    rewriter = Rewriter(opset, types, constants, loops_from=loops_from)
+    rewriter = Rewriter(opset, types, constants, loops_from=loops_from, open_sizes=open_sizes)
     rewriter.dequantised = {
         node.output[0]: node for node in model.graph.node if node.op_type == "DequantizeLinear"
     }

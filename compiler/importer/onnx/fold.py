@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody, kept, loop_of, scan_of
 from nnjit_studio.compiler.importer.onnx.walk import Walk, refuse
 
 MAX_TRIPS = 128
@@ -34,7 +35,9 @@ def fold(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def fold_for(
-    model: onnx.ModelProto, given: Mapping[str, int]
+    model: onnx.ModelProto,
+    given: Mapping[str, int],
+    bodies: dict[str, LoopBody] | None = None,
 ) -> tuple[onnx.ModelProto, frozenset[str]]:
     """Fold a model whose small inputs have values that are at hand.
 
@@ -43,6 +46,8 @@ def fold_for(
     given
         Values of inputs at hand; where control flow depends on them, the model is laid out for
         these.
+    bodies
+        Gets the bodies of loops that stay loops; all are laid out where it is None.
 
     Returns
     -------
@@ -54,7 +59,7 @@ def fold_for(
     UnsupportedOpError
         When control flow depends on data, or has more than ``MAX_TRIPS`` iterations.
     """
-    walk = Walk(model, _RULES, given)
+    walk = Walk(model, _RULES, given, bodies)
     walk.run(model.graph.node)
     walk.finish(model.graph)
     return model, frozenset(walk.relied)
@@ -111,6 +116,8 @@ def _stacked(w: Walk, parts: Sequence[str], axis: int = 0) -> str:
 def _loop(w: Walk, node: onnx.NodeProto) -> bool:
     trips, condition, *carried = node.input
     body = _attribute(node, "body")
+    if kept(w, node, loop_of):
+        return True
     count = w.decides(trips)
     if trips and count is None:
         raise refuse(node, "a trip count that is known ahead")
@@ -148,6 +155,8 @@ def _scan(w: Walk, node: onnx.NodeProto) -> bool:
     first = w.shape(sources[0])
     if w.opsets[""] < 9 or first is None:
         raise refuse(node, "opset 9 or later and inputs of known shape")
+    if kept(w, node, scan_of):
+        return True
     trips = first[axes[0]]
     if trips > MAX_TRIPS:
         raise refuse(node, f"at most {MAX_TRIPS} iterations")

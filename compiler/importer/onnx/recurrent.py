@@ -97,7 +97,7 @@ def _looped(r: Rewriter, node: _Node, whole: str) -> list[tuple[str, ...]]:
     rows = GATES[node.kind] * node.hidden
     linear = node.kind == "GRU" and r.attribute("linear_before_reset", 0)
     # Where sizes stay open, a batch of any size has the same loops.
-    together = 1 if r.loops_from == 1 else gcd(node.batch, MOST_TOGETHER)
+    together = 1 if r.open_sizes else gcd(node.batch, MOST_TOGETHER)
     outputs: list[str] = []
     last: list[tuple[str, ...]] = []
     for d, backward in enumerate(node.backward):

@@ -28,6 +28,7 @@ class Rewriter:
     table of bytes is made of; ``read`` counts the readers of each
     tensor, the graph's outputs among them; ``pairs`` are the bytes between two nodes of a pair, of
     whose result there is one reader; a recurrent layer of ``loops_from`` steps or more is a loop;
+    ``open_sizes``: nothing may follow from the sizes of this import, which others will have too;
     ``mark`` tells names of two passes apart.
     """
 
@@ -46,6 +47,7 @@ class Rewriter:
     pairs: frozenset[str] = frozenset()
     count: int = 0
     loops_from: int = 1
+    open_sizes: bool = False
     mark: str = "//"
 
     def attribute(self, name: str, default: Any) -> Any:

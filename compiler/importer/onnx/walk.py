@@ -39,8 +39,13 @@ class Walk:
     """One walk over a graph in order of execution: what is known, and the nodes that stay."""
 
     def __init__(
-        self, model: onnx.ModelProto, rules: Mapping[str, Rule], given: Mapping[str, int]
+        self,
+        model: onnx.ModelProto,
+        rules: Mapping[str, Rule],
+        given: Mapping[str, int],
+        bodies: dict[str, Any] | None = None,
     ) -> None:
+        self.bodies = bodies
         self.rules = rules
         self.relied: set[str] = set()
         self.opsets = {("" if o.domain == "ai.onnx" else o.domain): o.version
@@ -55,6 +60,8 @@ class Walk:
         self.scopes: list[dict[str, str]] = []
         self.nodes: list[onnx.NodeProto] = []
         self.weights: dict[str, TensorProto] = {}
+        self.kept: list[onnx.ValueInfoProto] = []
+        """Results of operators that nobody else knows the types of."""
         self.count = 0
         self.visited = 0
         self.constants: set[str] = set()
@@ -69,7 +76,7 @@ class Walk:
             for name, value in given.items()
             if self.shape(name) is not None
         }
-        self.stored = {t.name for t in graph.initializer}
+        self.stored = {t.name: t for t in graph.initializer}
         for tensor in graph.initializer:
             self.known(tensor.name, tensor)
 
@@ -304,7 +311,8 @@ class Walk:
         del graph.node[:]
         graph.node.extend(reversed(live))
         del graph.value_info[:]
-        for name in sorted(wanted - self.stored - made):
+        graph.value_info.extend(self.kept)
+        for name in sorted(wanted - self.stored.keys() - made):
             if name in self.weights:
                 tensor = TensorProto()
                 tensor.CopyFrom(self.weights[name])

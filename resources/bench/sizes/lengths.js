@@ -5,7 +5,7 @@ import { openOnnxRuntime, openOurs } from "../sessions.js";
 
 /** @import { Contender, Policy } from "../rounds.js" */
 /** @import { Input, Opened } from "../sessions.js" */
-/** @typedef {{dim: string, vocabulary: number, inputs: {name: string, ids: boolean, floats?: boolean, dims: (number | string)[]}[], output: string}} Model */
+/** @typedef {{dim: string, vocabulary: number, inputs: {name: string, ids: boolean, floats?: boolean, tree?: boolean, dims: (number | string)[]}[], output: string}} Model */
 
 /** Modules and pipelines that the page has compiled, whoever asked. */
 let compiled = 0;
@@ -25,16 +25,23 @@ const BUILDS = { wasm: "ort.wasm.min.mjs", webgpu: "ort.webgpu.min.mjs" };
 /**
  * @param {Model} model
  * @param {number} length
- * @returns {Input[]} ids, masks of ones, and floats
+ * @returns {Input[]} ids, masks of ones, floats, and the children of each node of a tree
  */
 const inputsAt = ({ inputs, dim, vocabulary }, length) =>
-  inputs.map(({ name, ids, floats, dims }) => {
+  inputs.map(({ name, ids, floats, tree, dims }) => {
     const shape = dims.map((d) => (d === dim ? length : Number(d)));
     const count = { length: shape.reduce((a, b) => a * b, 1) };
     if (floats) return { name, type: "float32", dims: shape, data: Float32Array.from(count, (_, i) => Math.sin(i)) };
+    if (tree) return { name, type: "int64", dims: shape, data: children(length) };
     const data = BigInt64Array.from(count, (_, i) => BigInt(ids ? (i * 7919) % vocabulary : 1));
     return { name, type: "int64", dims: shape, data };
   });
+
+/** Two for each node of a binary tree, whose leaves come first: -1 for none. @param {number} nodes an odd number */
+function children(nodes) {
+  const leaves = (nodes + 1) / 2;
+  return BigInt64Array.from({ length: 2 * nodes }, (_, i) => BigInt(i < 2 * leaves ? -1 : i - 2 * leaves));
+}
 
 /** @param {string} name @param {Opened} opened @param {Input[]} inputs @param {string} output @returns {Contender} */
 function contender(name, { session, feeds, threads }, inputs, output) {

@@ -19,7 +19,7 @@ export function planAt(open, dims) {
   checkDims(open, dims);
   const chosen = new Map(Object.keys(open.kernels).map((name) => [name, variantAt(open, name, dims)]));
   /** @type {PlanStep[]} */
-  const steps = open.steps.map((step) => (step.op === "call" ? { ...step, .../** @type {any} */ (chosen.get(step.workload)) } : step));
+  const steps = withTrips(open, dims).map((step) => (step.op === "call" ? { ...step, .../** @type {any} */ (chosen.get(step.workload)) } : step));
   return whole(open, dims, steps);
 }
 
@@ -31,7 +31,7 @@ export function planAt(open, dims) {
  */
 export function everyKernel(open, dims) {
   checkDims(open, dims);
-  return whole(open, dims, open.steps);
+  return whole(open, dims, withTrips(open, dims));
 }
 
 /**
@@ -40,7 +40,7 @@ export function everyKernel(open, dims) {
  * @returns {Plan}
  */
 export function everyVariant(open) {
-  const steps = open.steps.flatMap((step) => {
+  const steps = withTrips(open, open.example).flatMap((step) => {
     if (step.op !== "call") return [step];
     const { variants } = open.kernels[step.workload];
     return variants.map(({ workload, scalars }) => ({ ...step, workload, scalars: scalars.map(() => 0), extent: 1 }));
@@ -57,6 +57,12 @@ function whole(open, dims, steps) {
   const outputs = open.outputs.map(port);
   const { name, weights_bytes } = open;
   return { version: SIZED_VERSION, name, inputs, outputs, steps, weights_bytes, ...placed({ buffers, steps, inputs, outputs }) };
+}
+
+/** The steps, each loop with its count. @param {OpenPlan} open @param {Dims} dims @returns {PlanStep[]} */
+function withTrips({ steps, trips = [] }, dims) {
+  let next = 0;
+  return steps.map((step) => (step.loop ? { ...step, loop: { ...step.loop, trips: valueOf(trips[next++], dims) } } : step));
 }
 
 /** @param {OpenPlan} open @param {string} name @param {Dims} dims */
