@@ -119,6 +119,13 @@ class OpenPlan:
     steps: tuple[PlanStep, ...]
     kernels: Mapping[str, OpenKernel]
     weights_bytes: int
+    gpu_steps: tuple[PlanStep, ...] = ()
+    """What a GPU runs in place of ``steps``, over the same buffers; empty where it runs these."""
+
+    @property
+    def on_gpu(self) -> tuple[PlanStep, ...]:
+        """The steps of a GPU."""
+        return self.gpu_steps or self.steps
 
     def at(self, sizes: Mapping[str, int]) -> Plan:
         """The plan at sizes of the dimensions; its steps name compiled kernels.
@@ -150,6 +157,8 @@ class OpenPlan:
 
     def to_json(self) -> dict[str, Any]:
         data = _json({f: getattr(self, f) for f in self.__dataclass_fields__})
+        if not self.gpu_steps:
+            del data["gpu_steps"]
         return {"version": OPEN_VERSION, **data}
 
     @classmethod

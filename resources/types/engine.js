@@ -43,6 +43,7 @@
  * @property {PlanStep[]} steps
  * @property {Record<string, OpenKernel>} kernels
  * @property {number} weights_bytes
+ * @property {PlanStep[]} [gpu_steps] what a GPU runs in place of `steps`
  */
 /**
  * Byte addresses in linear memory.

@@ -41,6 +41,7 @@ from nnjit_studio.model.open_plan import OpenDispatch, OpenDocument, Scalar
 from nnjit_studio.model.size import Dim, Size, as_function, least, size
 from nnjit_studio.records import GPU_TIERS, Kernel
 from nnjit_studio.records.gpu_candidate import GpuCandidate
+from nnjit_studio.space.wasm.attention import ATTENTION
 
 TIER = GPU_TIERS[0]
 BLOCK = "z"
@@ -92,7 +93,9 @@ def any_size_document(
     if (found := match(programs[0][0])) and found.template.wgsl:
         guess = found.template.wgsl.guess(found.subject)
         guesses = dict.fromkeys((guess, replace(guess, split=1)))
-        forms = [*(partial(_by_template, guess=guess) for guess in guesses), _by_default]
+        # By the default schedule, attention is slower than its three kernels.
+        last = [] if found.subject.kind == ATTENTION else [_by_default]
+        forms = [*(partial(_by_template, guess=guess) for guess in guesses), *last]
     for form, which in itertools.product(forms, range(len(drawn))):
         try:
             documents, cuts = form([*programs[which], *elsewhere])

@@ -19,7 +19,7 @@ import { livesOf, place, rolesOfStep } from "./memory.js";
 
 /**
  * Buffers and calls for these kernels; the buffers of now stay where the kernels' roles are the same
- * and, where sizes are open, where they are large enough.
+ * and they are large enough. Where sizes are open, values then stay in them too: all bind groups do.
  * @param {GpuDevice} device
  * @param {Model} model
  * @param {Map<string, GpuKernel>} kernels by workload
@@ -31,8 +31,8 @@ export async function bind(device, model, kernels, now) {
   const ready = plans.map((plan) => stepsOf(plan).every((s) => s.op !== "call" || kernels.has(s.workload)));
   if (!ready.includes(true)) return null;
   const rolesOf = (/** @type {string} */ workload) => /** @type {GpuKernel} */ (kernels.get(workload)).roles;
-  const roles = JSON.stringify([ready, [...kernels].map(([workload, k]) => [workload, [...k.roles.read].sort(), [...k.roles.written].sort()]).sort(), blockBytes && plans.map((plan) => plan.buffers.map((b) => b.nbytes))]);
-  const old = now?.roles === roles ? now : null;
+  const roles = JSON.stringify([ready, [...kernels].map(([workload, k]) => [workload, [...k.roles.read].sort(), [...k.roles.written].sort()]).sort()]);
+  const old = now?.roles === roles && (!blockBytes || holds(now, plans)) ? now : null;
   const lives = old ? [] : plans.flatMap((plan, i) => (ready[i] ? livesOf(plan, i, rolesOf) : []));
   const { slots, places } = old ? { slots: [], places: old.places } : place(lives, plans.length);
   /** @type {Bound} */
@@ -50,6 +50,9 @@ export async function bind(device, model, kernels, now) {
   }
   return bound;
 }
+
+/** Whether all buffers are as large as these plans want them. @param {Bound} now @param {Plan[]} plans */
+const holds = ({ arena, places }, plans) => plans.every(({ buffers }, i) => [...places[i]].every(([b, at]) => buffers[b].nbytes <= arena[at].nbytes));
 
 /**
  * Scratch is for one call at a time, so all kernels use the same; it grows and stays.
