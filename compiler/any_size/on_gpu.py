@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -10,10 +11,11 @@ from nnjit_studio.compiler.any_size.fused import attention_calls
 from nnjit_studio.compiler.any_size.kernels.compiled import At
 from nnjit_studio.compiler.any_size.kernels.wgsl import any_size_document
 from nnjit_studio.compiler.any_size.unified import Unified
-from nnjit_studio.errors import ModelError
+from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl
+from nnjit_studio.errors import CompileError, ModelError
 from nnjit_studio.model import PlanStep
 from nnjit_studio.model.size import Dim, Size
-from nnjit_studio.records import Kernel
+from nnjit_studio.records import GPU_TIERS, Kernel
 
 _TOLD = 10
 """Kernels between two words of progress."""
@@ -55,6 +57,7 @@ def on_gpu(
     parts: Sequence[Part],
     steps: Sequence[PlanStep],
     dims: Sequence[Dim],
+    example: Mapping[str, int],
     on_phase: Callable[[str], None],
 ) -> OnGpu:
     """Compile the kernels of a GPU.
@@ -65,29 +68,30 @@ def on_gpu(
         The parts of ``unified`` with formulas.
     parts, steps
         The kernels of Wasm, and the steps that call them by name.
+    example
+        Sizes at hand.
     """
     run = [at for at, step in enumerate(steps) if step.op == "call"]
     mine, kernels, notes = list[PlanStep | None](steps), list[Kernel](), list[str]()
-    made: dict[tuple[str, ...], Kernel | None] = {}
+    made: dict[tuple[str, ...], str] = {}
+    """Names of kernels by those of the calls in their places; empty where these stay."""
     on_phase("compiling WGSL kernels of attention")
     for fused in attention_calls(unified, dims):
         names = tuple(steps[run[at]].workload for at in fused.positions)
         if names not in made:
-            made[names] = None
+            name, made[names] = f"attention:{len(made)}", ""
             programs = [symbolic.programs[at] for at in fused.positions]
-            part = part_of(f"attention:{len(made) - 1}", fused.program, *programs)
             try:
-                made[names] = _document(part, dims)
-                kernels.append(made[names])
+                kernels += _tiers(part_of(name, fused.program, *programs), dims, example)
+                made[names] = name
             except ModelError as error:
                 why = error.error.partition(": ")[2]
                 notes.append(f"Attention is three kernels on WebGPU: {why}")
-        kernel = made[names]
-        if kernel is not None:
+        if made[names]:
             *others, last = (run[at] for at in fused.positions)
             for at in others:
                 mine[at] = None
-            mine[last] = replace(steps[last], workload=kernel.workload, args=fused.args)
+            mine[last] = replace(steps[last], workload=made[names], args=fused.args)
     chosen = tuple(step for step in mine if step is not None)
     called = {step.workload for step in chosen}
     wanted = [part for part in parts if part.name in called]
@@ -95,15 +99,30 @@ def on_gpu(
         if number % _TOLD == 0:
             on_phase(f"compiling WGSL kernel {number + 1} of {len(wanted)}")
         try:
-            kernels.append(_document(part, dims))
+            kernels += _tiers(part, dims, example)
         except ModelError as error:
             why = error.error.partition(": ")[2]
             return OnGpu(notes=(f"The bundle has Wasm kernels alone: {why}",))
     return OnGpu(tuple(kernels), chosen if len(chosen) < len(steps) else (), tuple(notes))
 
 
-def _document(part: Part, dims: Sequence[Dim]) -> Kernel:
-    return any_size_document(part.name, part.at, part.extents, dims, part.shapes)
+def _tiers(part: Part, dims: Sequence[Dim], example: Mapping[str, int]) -> list[Kernel]:
+    """A kernel of the plain tier, and of others where they have another text.
+
+    Raises
+    ------
+    ModelError
+        When it has none for all sizes.
+    """
+    plain, *others = GPU_TIERS
+    given = part.name, part.at, part.extents, dims, part.shapes, example
+    made, program = [any_size_document(*given)], part.at(example)
+    for tier in others:
+        # Where it has no text for all sizes, the plain tier does.
+        with contextlib.suppress(CompileError, ModelError):
+            if compile_wgsl(program, None, tier).data != compile_wgsl(program, None, plain).data:
+                made.append(any_size_document(*given, tier))
+    return made
 
 
 def _sizes(tree: Any) -> Iterator[Size]:

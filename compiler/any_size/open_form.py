@@ -64,7 +64,9 @@ def open_form(
         if number % _TOLD == 0:
             on_phase(f"compiling kernel {number + 1} of {len(parts)}")
         kernels[part.name] = tuning.compiled(part.name, part.at, part.extents, part.shapes)
-    gpu = on_gpu(unified, symbolic, parts, steps, found.dims, on_phase) if webgpu else OnGpu()
+    gpu = OnGpu()
+    if webgpu:
+        gpu = on_gpu(unified, symbolic, parts, steps, found.dims, example, on_phase)
     plan = OpenPlan(
         unified.sample.plan.name,
         found.dims,

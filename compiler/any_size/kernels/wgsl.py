@@ -19,6 +19,7 @@ from functools import partial
 from nnjit_studio.compiler.any_size.fit import Numbers, Vector
 from nnjit_studio.compiler.any_size.kernels.compiled import At
 from nnjit_studio.compiler.any_size.kernels.functions import Constant, bits_of
+from nnjit_studio.compiler.any_size.kernels.gpu_guess import usual_guesses
 from nnjit_studio.compiler.any_size.kernels.samples import SMALLEST
 from nnjit_studio.compiler.any_size.kernels.scalars import (
     DIVISORS,
@@ -71,12 +72,25 @@ Form = Callable[[Sequence[Program]], tuple[list[KernelDocument], tuple[int, ...]
 
 
 def any_size_document(
-    name: str, at: At, extents: Sequence[Size], dims: Sequence[Dim], shapes: Sequence[Size]
+    name: str,
+    at: At,
+    extents: Sequence[Size],
+    dims: Sequence[Dim],
+    shapes: Sequence[Size],
+    example: Sizes,
+    tier: str = TIER,
 ) -> Kernel:
     """The WGSL kernel of a program of which only numbers change with sizes.
 
-    By its template with the first guess, where that has one text for all sizes, else by the
-    default schedule. See :func:`.compiled.any_size_kernel` for the parameters.
+    By its template with a guess, where that has one text for all sizes, else by the default
+    schedule. See :func:`.compiled.any_size_kernel` for the first parameters.
+
+    Parameters
+    ----------
+    example
+        Sizes at hand.
+    tier
+        One of ``GPU_TIERS``.
 
     Raises
     ------
@@ -89,13 +103,12 @@ def any_size_document(
     programs = [[at(sizes) for sizes in samples] for samples in drawn]
     even = list(_even(dims))
     elsewhere = [at(sizes) for sizes in even]
-    forms: list[Form] = [_by_default]
+    forms: list[Form] = [partial(_by_default, tier=tier)]
     if (found := match(programs[0][0])) and found.template.wgsl:
-        guess = found.template.wgsl.guess(found.subject)
-        guesses = dict.fromkeys((guess, replace(guess, split=1)))
+        guesses = usual_guesses(at, dims, example, programs[0][0])
         # By the default schedule, attention is slower than its three kernels.
-        last = [] if found.subject.kind == ATTENTION else [_by_default]
-        forms = [*(partial(_by_template, guess=guess) for guess in guesses), *last]
+        last = [] if found.subject.kind == ATTENTION else forms
+        forms = [*(partial(_by_template, guess=guess, tier=tier) for guess in guesses), *last]
     for form, which in itertools.product(forms, range(len(drawn))):
         try:
             documents, cuts = form([*programs[which], *elsewhere])
@@ -109,7 +122,7 @@ def any_size_document(
             first = first or error.error.rpartition(": ")[2].rstrip(".")
             continue
         data = made.to_bytes()
-        return Kernel(name, None, TIER, data, hashlib.sha256(data).hexdigest())
+        return Kernel(name, None, tier, data, hashlib.sha256(data).hexdigest())
     raise refused(f"{name} has no WGSL kernel for all sizes ({first})")
 
 
@@ -132,14 +145,14 @@ def _numbers(document: KernelDocument) -> frozenset[int]:
 
 
 def _by_template(
-    programs: Sequence[Program], guess: GpuCandidate
+    programs: Sequence[Program], guess: GpuCandidate, tier: str
 ) -> tuple[list[KernelDocument], tuple[int, ...]]:
     """By the template of the programs, and what its tiles cut."""
     documents = []
     for program in programs:
         found = match(program)
         form = found.template.wgsl if found else None
-        made = form.document(program, found.subject, guess, TIER) if found and form else None
+        made = form.document(program, found.subject, guess, tier) if found and form else None
         if made is None:
             raise CompileError(f"No template takes {program.name}.", "Use the default schedule.")
         documents.append(_unbanded(made))
@@ -154,9 +167,11 @@ def _unbanded(document: KernelDocument) -> KernelDocument:
     )
 
 
-def _by_default(programs: Sequence[Program]) -> tuple[list[KernelDocument], tuple[int, ...]]:
-    held = held_schedule(programs[0], programs[1], TIER)
-    return [_folded(held_document(program, TIER, held)) for program in programs], ()
+def _by_default(
+    programs: Sequence[Program], tier: str
+) -> tuple[list[KernelDocument], tuple[int, ...]]:
+    held = held_schedule(programs[0], programs[1], tier)
+    return [_folded(held_document(program, tier, held)) for program in programs], ()
 
 
 def _folded(document: KernelDocument) -> KernelDocument:

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from nnjit_studio.compiler.any_size import open_form
+from nnjit_studio.compiler.any_size import on_gpu
 from nnjit_studio.compiler.any_size.imports import import_any
 from nnjit_studio.compiler.any_size.kernels.wgsl import any_size_document
 from nnjit_studio.compiler.any_size.kernels.wgsl_text import (
@@ -80,7 +80,7 @@ def test_a_number_that_the_gpu_has_to_know_before_is_refused(code: str) -> None:
 
 @pytest.mark.parametrize("width", [1, 10, 384])
 def test_counts_of_workgroups_cover_all_points_of_any_size(width: int) -> None:
-    kernel = any_size_document("k", lambda s: unary(s["n"], width), [n], [N], [n])
+    kernel = any_size_document("k", lambda s: unary(s["n"], width), [n], [N], [n], {"n": 40})
     document = OpenDocument.from_json(json.loads(kernel.data), (N,))
     (dispatch,) = document.dispatches
     assert dispatch.bindings == ("a0", "a1", "z") and dispatch.access[-1] == "uniform"
@@ -101,7 +101,7 @@ def test_all_kernels_of_a_model_are_wgsl_too_or_none(
         raise refused(refusal)
 
     if refusal:
-        monkeypatch.setattr(open_form, "any_size_document", refuse)
+        monkeypatch.setattr(on_gpu, "any_size_document", refuse)
     ports = ([helper.make_tensor_value_info(p, TensorProto.FLOAT, ["n", 10])] for p in "xy")
     graph = helper.make_graph([helper.make_node("Exp", ["x"], ["y"])], "exp", *ports)
     file = tmp_path / "m.onnx"
@@ -116,7 +116,7 @@ def test_all_kernels_of_a_model_are_wgsl_too_or_none(
 def test_a_kernel_that_changes_in_more_than_numbers_is_refused() -> None:
     at = lambda s: unary(s["n"], op="exp" if s["n"] % 3 else "tanh")  # noqa: E731
     with pytest.raises(ModelError, match=r"k has no WGSL kernel for all sizes \(.*more than numb"):
-        any_size_document("k", at, [n], [N], [n])
+        any_size_document("k", at, [n], [N], [n], {"n": 40})
 
 
 def test_the_place_behind_a_number_of_rows_is_not_rounded(tmp_path: Path) -> None:
