@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 from nnjit_studio.compiler.any_size.fit import Numbers, Vector
 from nnjit_studio.compiler.any_size.kernels.compiled import At
@@ -112,10 +113,11 @@ def any_size_document(
     for form, which in itertools.product(forms, range(len(drawn))):
         try:
             documents, cuts = form([*programs[which], *elsewhere])
-            told = zip(even, documents[len(drawn[which]) :], strict=True)
-            witnesses = [(sizes, _numbers(document)) for sizes, document in told]
+            fitted, told = documents[: len(drawn[which])], documents[len(drawn[which]) :]
+            witnesses = [(s, _numbers(d)) for s, d in zip(even, told, strict=True)]
             unifier = _Unifier(name, drawn[which], bases, tuple(shapes), cuts, witnesses)
-            made = unifier.unified(documents[: len(drawn[which])])
+            made = unifier.unified(fitted)
+            _check_counts(name, made, told, even)
             if which:
                 _check_elsewhere(name, made, form(programs[0])[0], drawn[0])
         except (CompileError, ModelError) as error:
@@ -137,6 +139,18 @@ def _check_elsewhere(
             if scalar.at(sizes) not in numbers:
                 text = ", ".join(f"{n} {v}" for n, v in sizes.items())
                 raise refused(f"a formula of the WGSL of {name} is wrong at {text}")
+
+
+def _check_counts(
+    name: str, made: OpenDocument, documents: Sequence[KernelDocument], samples: Sequence[Sizes]
+) -> None:
+    """Refuse formulas that give fewer workgroups than the kernels of other sizes have."""
+    for document, sizes in zip(documents, samples, strict=True):
+        for mine, other in zip(made.dispatches, document.dispatches, strict=False):
+            wanted = math.prod(n for n in other.workgroups if n > 0)
+            if math.prod(n.at(sizes) for n in mine.workgroups) < wanted:
+                text = ", ".join(f"{n} {v}" for n, v in sizes.items())
+                raise refused(f"the WGSL of {name} has too few workgroups at {text}")
 
 
 def _numbers(document: KernelDocument) -> frozenset[int]:
@@ -291,10 +305,11 @@ class _Unifier:
         """
         if len(set(row)) == 1:
             return None
-        exact, whole = self._exact(row, atoms, bases), self._whole_groups(row, bases)
-        for found in (exact, whole):
+        exact = self._exact(row, atoms, bases)
+        whole = list(self._whole_groups(row, bases))
+        for found in (exact, *whole):
             if found is not None and (
-                whole is None or all(found.at(sizes) in told for sizes, told in witnesses)
+                not whole or all(found.at(sizes) in told for sizes, told in witnesses)
             ):
                 return found
         raise refused(f"the WGSL of {self.name} has no formula for one of its numbers")
@@ -324,17 +339,35 @@ class _Unifier:
             return least(across, LARGEST_GRID), rows, size(1)
         return across, self._count(y, atoms, bases), self._count(z, atoms, bases)
 
-    def _whole_groups(self, row: Sequence[Constant], bases: Mapping[Vector, Size]) -> Scalar | None:
-        """The formula of the threads of whole workgroups of one size: ``64 * ceil(n / 64)``."""
+    def _whole_groups(
+        self, row: Sequence[Constant], bases: Mapping[Vector, Size]
+    ) -> Iterator[Scalar]:
+        """Formulas of the threads of whole workgroups of one size: ``64 * ceil(n / 64)``."""
         if row[0][0] != "i32":
-            return None
+            return
         counts = [int(value) for _, value in row]
         for by in _ROUNDED[-1:_WARPS:-1]:
             if all(n % by == 0 for n in counts):
-                groups = self._rounded([n // by for n in counts], bases, (by,))
-                if groups is not None:
-                    return Scalar("int", groups * by)
+                rounded = self._rounded([n // by for n in counts], bases, (by,))
+                for groups in (rounded, self._padded(counts, by)):
+                    if groups is not None:
+                        yield Scalar("int", groups * by)
+
+    def _padded(self, counts: Vector, by: int) -> Size | None:
+        """Workgroups of ``by`` threads for a product of sizes that may stand nowhere in the text;
+        96 n + 32 at odd n."""
+        for spare in range(_WARPS, by, _WARPS):
+            base = self._products.formula(tuple(n - spare for n in counts[:_SAMPLES]))
+            if base is not None and all(factors for factors, _ in base.terms):
+                vector = vector_of(base, self.samples)
+                if all(-(-n // by) * by == count for n, count in zip(vector, counts, strict=True)):
+                    return (base + (by - 1)) // by
         return None
+
+    @cached_property
+    def _products(self) -> Numbers:
+        fitted = self.samples[:_SAMPLES]
+        return Numbers({vector_of(base, fitted): base for base in (*self.bases, *self.shapes)})
 
     def _rounded(
         self, row: Sequence[int], bases: Mapping[Vector, Size], by: Sequence[int]
