@@ -106,9 +106,8 @@ class OpenBuffer:
 class OpenPlan:
     """Everything the engine needs to run a model at any sizes, but kernels and weights.
 
-    The ``workload`` of a step is a key of ``kernels``, that of one of ``gpu_steps`` names a kernel of
-    a GPU. ``example`` has sizes that the model is
-    known to run at.
+    The ``workload`` of a step is a key of ``kernels``, that of one of ``gpu_steps`` names a kernel
+    of a GPU. ``example`` has sizes that the model is known to run at.
     """
 
     name: str

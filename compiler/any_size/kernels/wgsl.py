@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -21,7 +20,7 @@ from nnjit_studio.compiler.any_size.fit import Numbers, Vector
 from nnjit_studio.compiler.any_size.kernels.compiled import At
 from nnjit_studio.compiler.any_size.kernels.functions import Constant, bits_of
 from nnjit_studio.compiler.any_size.kernels.gpu_guess import usual_guesses
-from nnjit_studio.compiler.any_size.kernels.samples import SMALLEST
+from nnjit_studio.compiler.any_size.kernels.gpu_samples import drawn_sizes, even_sizes
 from nnjit_studio.compiler.any_size.kernels.scalars import (
     DIVISORS,
     Sizes,
@@ -40,7 +39,7 @@ from nnjit_studio.compiler.wgsl.core.emit import LARGEST_GRID
 from nnjit_studio.compiler.wgsl.templates.matmul_tiled import without_bands
 from nnjit_studio.errors import CompileError, ModelError
 from nnjit_studio.model.open_plan import OpenDispatch, OpenDocument, Scalar
-from nnjit_studio.model.size import Dim, Size, as_function, least, size
+from nnjit_studio.model.size import Dim, Size, least, size
 from nnjit_studio.records import GPU_TIERS, Kernel
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.space.wasm.attention import ATTENTION
@@ -52,13 +51,6 @@ _SAMPLES = 6
 """Formulas are fitted to so many samples,"""
 _HELD_OUT = 6
 """and have to be right at so many more."""
-_WITNESSES = 3
-"""Of each dimension."""
-_DRAWS = 8000
-_SPREAD = {1: 4000, 2: 300, 3: 110}
-"""How far above the smallest ones sizes are drawn, by the number of dimensions: indices of any of
-them fit into 31 bits."""
-_LARGEST_POWER = 3
 _BEHIND = (0, 1)
 """Of a tile that ends one behind its beginning, all elements but the first have guards."""
 _MOST_SIZES = 4096
@@ -100,9 +92,10 @@ def any_size_document(
     """
     bases = tuple(dict.fromkeys((*map(size, dims), *extents)))
     first = ""
-    drawn = [_drawn(dims, (*bases, *shapes), behind) for behind in _BEHIND]
+    count = _SAMPLES + _HELD_OUT
+    drawn = [drawn_sizes(dims, (*bases, *shapes), behind, count) for behind in _BEHIND]
     programs = [[at(sizes) for sizes in samples] for samples in drawn]
-    even = list(_even(dims))
+    even = list(even_sizes(dims))
     elsewhere = [at(sizes) for sizes in even]
     forms: list[Form] = [partial(_by_default, tier=tier)]
     if (found := match(programs[0][0])) and found.template.wgsl:
@@ -196,41 +189,6 @@ def _folded(document: KernelDocument) -> KernelDocument:
             replace(d, workgroups=(d.workgroups[0], -1, 1)) for d in document.dispatches
         ),
     )
-
-
-def _drawn(dims: Sequence[Dim], bases: Sequence[Size], behind: int) -> list[Sizes]:
-    """Sizes that are as odd as may be, or one behind a multiple of as large a power of two as may
-    be, all of them and what follows from them."""
-    rng, spread = random.Random(0), _SPREAD.get(len(dims), 60)
-    at = as_function(bases)
-    scored: dict[tuple[int, ...], tuple[int, Sizes]] = {}
-    for _ in range(_DRAWS):
-        sizes = {}
-        for d in dims:
-            low = -(-max(d.low, SMALLEST) // d.step)
-            sizes[d.name] = d.step * rng.randint(low, low + max(spread // d.step, 40))
-        key = at(sizes)
-        if len(set(sizes.values())) == len(sizes) and min(key, default=2) > behind:
-            twos = sum(_power_of_two(n - behind) for n in key)
-            scored.setdefault(key, (-twos if behind else twos, sizes))
-    best = sorted(scored.values(), key=lambda each: each[0])
-    return [sizes for _, sizes in best[: _SAMPLES + _HELD_OUT]]
-
-
-def _even(dims: Sequence[Dim]) -> Iterator[Sizes]:
-    """Sizes of which one is even, but no multiple of four: texts have no vectors there either."""
-    rng = random.Random(0)
-    for turned, _ in itertools.product(dims, range(_WITNESSES)):
-        sizes = {}
-        for d in dims:
-            odd = 2 * (max(d.low, SMALLEST) // d.step + rng.randint(0, 40)) + 1
-            sizes[d.name] = d.step * odd * (2 if d is turned else 1)
-        yield sizes
-
-
-def _power_of_two(n: int) -> int:
-    """How often 2 divides a number, at most :data:`_LARGEST_POWER` times."""
-    return min(_LARGEST_POWER, (n & -n).bit_length() - 1)
 
 
 @dataclass
@@ -345,7 +303,7 @@ class _Unifier:
         """Formulas of the threads of whole workgroups of one size: ``64 * ceil(n / 64)``."""
         if row[0][0] != "i32":
             return
-        counts = [int(value) for _, value in row]
+        counts = tuple(int(value) for _, value in row)
         for by in _ROUNDED[-1:_WARPS:-1]:
             if all(n % by == 0 for n in counts):
                 rounded = self._rounded([n // by for n in counts], bases, (by,))

@@ -43,7 +43,9 @@ export async function bind(device, model, kernels, now) {
     bound.arena.push(...kept.slice(slots.length));
     if (blockBytes) bound.block = now?.block && now.block.nbytes >= blockBytes ? now.block : device.createBuffer(blockBytes, "sizes", true);
     addScratch(device, [...kernels.values()], now, bound);
-    for (const index of plans.keys()) bound.calls.push(ready[index] ? await callsOf(device, model, index, kernels, bound) : null);
+    const resized = blockBytes && old && buffersOf(bound).every((buffer, i) => buffer === buffersOf(old)[i]);
+    if (resized) bound.calls = resizedCalls(old.calls, kernels);
+    else for (const index of plans.keys()) bound.calls.push(ready[index] ? await callsOf(device, model, index, kernels, bound) : null);
   } catch (e) {
     free(device, bound, now);
     throw e;
@@ -53,6 +55,17 @@ export async function bind(device, model, kernels, now) {
 
 /** Whether all buffers are as large as these plans want them. @param {Bound} now @param {Plan[]} plans */
 const holds = ({ arena, places }, plans) => plans.every(({ buffers }, i) => [...places[i]].every(([b, at]) => buffers[b].nbytes <= arena[at].nbytes));
+
+/**
+ * The same calls on the same buffers, with the workgroups of other sizes.
+ * @param {(Call[] | null)[]} calls of each plan
+ * @param {Map<string, GpuKernel>} kernels by workload
+ */
+const resizedCalls = (calls, kernels) =>
+  calls.map((each) => each && each.map(({ workload, commands }) => {
+    const { dispatches } = /** @type {GpuKernel} */ (kernels.get(workload)).document;
+    return { workload, commands: commands.map((command, i) => ({ ...command, workgroups: dispatches[i].workgroups })) };
+  }));
 
 /**
  * Scratch is for one call at a time, so all kernels use the same; it grows and stays.
