@@ -163,8 +163,8 @@ def report_of(document: Mapping[str, Any], options: argparse.Namespace) -> Repor
         f"length over a steady one, after {document['warm_runs']} runs of "
         f"warmUp ({document['warm_ms']:.0f} ms), in the midst of runs of another length: median "
         f"{statistics.median(first):.2f}; its second run so: {statistics.median(again):.2f}. "
-        f"Modules and pipelines compiled in runs: {document['compiled_in_runs']}. Largest difference of "
-        f"an output: {max(row['difference'] for row in rows):.1e}."
+        f"Modules and pipelines compiled in runs: {document['compiled_in_runs']}. Largest "
+        f"difference of an output: {max(row['difference'] for row in rows):.1e}."
     ]
     if storm:
         heaps = [point["heap"] / 2**20 for point in storm]
