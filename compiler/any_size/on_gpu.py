@@ -116,10 +116,11 @@ def _tiers(part: Part, dims: Sequence[Dim], example: Mapping[str, int]) -> list[
     """
     plain, *others = GPU_TIERS
     given = part.name, part.at, part.extents, dims, part.shapes, example
-    made, program = [any_size_document(*given)], part.at(example)
+    made = [any_size_document(*given)]
     for tier in others:
         # Where it has no text for all sizes, the plain tier does.
         with contextlib.suppress(CompileError, ModelError):
+            program = part.at(example)
             if compile_wgsl(program, None, tier).data != compile_wgsl(program, None, plain).data:
                 made.append(any_size_document(*given, tier))
     return made

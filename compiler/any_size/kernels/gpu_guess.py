@@ -14,7 +14,7 @@ from nnjit_studio.compiler.any_size.kernels.compiled import At
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.recognize.workload import workload_for
 from nnjit_studio.compiler.templates import match
-from nnjit_studio.errors import UserError
+from nnjit_studio.errors import ModelError, UserError
 from nnjit_studio.model.size import Dim
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.space.registry import gpu_space_of
@@ -48,7 +48,10 @@ def usual_guesses(
     problems: dict[tuple[float, ...], GpuProblem] = {}
     guesses: dict[GpuCandidate, None] = {}
     for sizes in _usual(dims, example):
-        other, usual = _guess(at(sizes))
+        try:
+            other, usual = _guess(at(sizes))
+        except ModelError:  # it is another kernel where the sizes at hand are very small
+            continue
         if other and problem and usual and usual.family == problem.family:
             guesses[other] = None
             problems[usual.batch, usual.m, usual.k, usual.n] = usual
