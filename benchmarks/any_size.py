@@ -125,6 +125,7 @@ def row_of(message: Mapping[str, Any]) -> dict[str, Any]:
         "ms": ms,
         "iqr_ms": {name: q[2] - q[0] for name, q in spread.items()},
         "first_over_steady": message["first_ms"] / ms["any"],
+        "again_over_steady": message["again_ms"] / ms["any"],
         "over_fixed": ms["any"] / ms["fixed"] if "fixed" in ms else None,
         "ort_over_any": ms["ort"] / ms["any"],
         "memory_over_fixed": memory["forecast"] / memory["fixed"] if memory["fixed"] else None,
@@ -151,6 +152,7 @@ def report_of(document: Mapping[str, Any], options: argparse.Namespace) -> Repor
     fixed = [row["over_fixed"] for row in rows if row["over_fixed"]]
     memory = [row["memory_over_fixed"] for row in rows if row["memory_over_fixed"]]
     first = [row["first_over_steady"] for row in rows]
+    again = [row["again_over_steady"] for row in rows]
     storm = document["memory"]
     facts = [
         f"Any length over one length: median {statistics.median(fixed):.2f}, largest "
@@ -159,9 +161,10 @@ def report_of(document: Mapping[str, Any], options: argparse.Namespace) -> Repor
         f"{geomean(row['ort_over_any'] for row in rows):.2f}, least "
         f"{min(row['ort_over_any'] for row in rows):.2f}, at {len(rows)} lengths. First run of a "
         f"length over a steady one, after {document['warm_runs']} runs of "
-        f"warmUp ({document['warm_ms']:.0f} ms): median {statistics.median(first):.2f}. Modules "
-        f"and pipelines compiled in runs: {document['compiled_in_runs']}. Largest difference of "
-        f"an output: {max(row['difference'] for row in rows):.1e}."
+        f"warmUp ({document['warm_ms']:.0f} ms), in the midst of runs of another length: median "
+        f"{statistics.median(first):.2f}; its second run so: {statistics.median(again):.2f}. "
+        f"Modules and pipelines compiled in runs: {document['compiled_in_runs']}. Largest "
+        f"difference of an output: {max(row['difference'] for row in rows):.1e}."
     ]
     if storm:
         heaps = [point["heap"] / 2**20 for point in storm]

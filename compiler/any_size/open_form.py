@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nnjit_studio.compiler.any_size.constants import Prefix, Repeated
 from nnjit_studio.compiler.any_size.kernels.compiled import At
 from nnjit_studio.compiler.any_size.kernels.tuned import Tuning, Winners
-from nnjit_studio.compiler.any_size.kernels.wgsl import any_size_document
+from nnjit_studio.compiler.any_size.on_gpu import OnGpu, Part, on_gpu, part_of
 from nnjit_studio.compiler.any_size.probe import Probe
 from nnjit_studio.compiler.any_size.refusal import refused
 from nnjit_studio.compiler.any_size.repeats import Bases, reading_once
 from nnjit_studio.compiler.any_size.unified import Unified, calls
 from nnjit_studio.compiler.importer.buffers import Weights
-from nnjit_studio.errors import ModelError
 from nnjit_studio.model import PlanPort, PlanStep
 from nnjit_studio.model.open_plan import OpenBuffer, OpenPlan, OpenPort
-from nnjit_studio.model.size import Size, size
+from nnjit_studio.model.size import size
 from nnjit_studio.records import Kernel
 
 _TOLD = 10
@@ -66,9 +65,11 @@ def open_form(
             on_phase(f"compiling kernel {number + 1} of {len(parts)}")
         kernels[part.name] = tuning.compiled(part.name, part.at, part.extents, part.shapes)
     loops = [step.loop for step in symbolic.plan.steps if step.loop]
-    documents, notes = _documents(parts, found, on_phase) if webgpu and not loops else ((), ())
+    gpu = OnGpu()
     if webgpu and loops:
-        notes = ("The bundle has Wasm kernels alone: a GPU runs no loop of steps.",)
+        gpu = OnGpu(notes=("The bundle has Wasm kernels alone: a GPU runs no loop of steps.",))
+    elif webgpu:
+        gpu = on_gpu(unified, symbolic, parts, steps, found.dims, example, on_phase)
     plan = OpenPlan(
         unified.sample.plan.name,
         found.dims,
@@ -80,39 +81,11 @@ def open_form(
         {name: compiled.kernel for name, compiled in kernels.items()},
         0,
         tuple(size(loop.trips) for loop in loops),
+        gpu.steps,
     )
     code = {(k.workload, k.tier): k for c in kernels.values() for k in c.code}
-    return OpenForm(plan, (*code.values(), *documents), (*tuning.notes(len(kernels)), *notes))
-
-
-def _documents(
-    parts: Sequence[_Part], found: Probe, on_phase: Callable[[str], None]
-) -> tuple[tuple[Kernel, ...], tuple[str, ...]]:
-    """The WGSL kernels of all parts, or none and why."""
-    made = []
-    for number, part in enumerate(parts):
-        if number % _TOLD == 0:
-            on_phase(f"compiling WGSL kernel {number + 1} of {len(parts)}")
-        try:
-            made.append(
-                any_size_document(part.name, part.at, part.extents, found.dims, part.shapes)
-            )
-        except ModelError as error:
-            why = error.error.partition(": ")[2]
-            return (), (f"The bundle has Wasm kernels alone: {why}",)
-    return tuple(made), ()
-
-
-def _sizes(tree: Any) -> Iterator[Size]:
-    """Of the stages of a program: in extents, or in what an index adds."""
-    if isinstance(tree, Size):
-        yield tree
-    elif isinstance(tree, tuple):
-        for part in tree:
-            yield from _sizes(part)
-    elif is_dataclass(tree):
-        for field in fields(tree):
-            yield from _sizes(getattr(tree, field.name))
+    notes = (*tuning.notes(len(kernels)), *gpu.notes)
+    return OpenForm(plan, (*code.values(), *gpu.kernels), notes)
 
 
 def _port(port: PlanPort) -> OpenPort:
@@ -163,20 +136,9 @@ def _bases(unified: Unified, step: PlanStep) -> Bases:
     return {i: tuple(c.least.shape) for i, c in made if isinstance(c, Repeated)}
 
 
-@dataclass(frozen=True)
-class _Part:
-    """A kernel to be compiled."""
-
-    name: str
-    at: At
-    extents: list[Size]
-    """Of its loops."""
-    shapes: list[Size]
-
-
-def _parts(unified: Unified, symbolic: Any) -> tuple[list[_Part], tuple[PlanStep, ...]]:
+def _parts(unified: Unified, symbolic: Any) -> tuple[list[Part], tuple[PlanStep, ...]]:
     """The kernels that steps call, and these steps by their names."""
-    made: list[_Part] = []
+    made: list[Part] = []
     names: dict[object, str] = {}
     run = calls(unified.sample.plan)
     keys = [(step.workload, tuple(_bases(unified, step).items())) for step in run]
@@ -184,14 +146,10 @@ def _parts(unified: Unified, symbolic: Any) -> tuple[list[_Part], tuple[PlanStep
         if key in names:
             continue
         program = symbolic.programs[position]
-        axes = (axis for stage in program.stages for axis in stage.axes)
-        extents = [a.extent for a in axes if isinstance(a.extent, Size)]
-        sizes = extents or list(_sizes(program.stages))
-        shapes = list(_sizes(tuple(b.shape for b in program.buffers)))
         name = f"{len(names)}:{step.workload.partition(':')[0]}"
         names[key] = name
         at = _reading_once(unified.program(position), dict(key[1]))
-        made.append(_Part(name, at, sizes, shapes))
+        made.append(part_of(name, at, program))
     given = iter(keys)
     steps = tuple(
         replace(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import astuple
+from dataclasses import astuple, replace
 
 from nnjit_studio.bundle.manifest import BundleKernel
 from nnjit_studio.errors import UserError
@@ -77,7 +77,7 @@ def open_problems(
         yield f"The plan has no form at its example's sizes: {e}"
         return
     called = {step.workload: len(step.args) for step in sized.steps}
-    yield from plan_problems(sized, kernels, called)
+    yield from plan_problems(replace(sized, gpu_steps=plan.gpu_steps), kernels, called)
 
 
 def _port_problems(plan: Plan) -> Iterator[str]:

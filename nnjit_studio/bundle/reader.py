@@ -265,7 +265,7 @@ def _content_problems(archive: zipfile.ZipFile, manifest: Manifest) -> Iterator[
         documents = {name: _read(archive, name, LIMIT_BYTES["kernel"]) for name in files}
         plans = [p.on_gpu for p in (plan, *others)]
         if open_plan is not None:
-            plans = [replace(plan, steps=open_plan.steps)]
+            plans = [replace(plan, steps=open_plan.on_gpu)]
         yield from kernel_problems(manifest.gpu_kernels, documents, plans, open_plan)
     if plan.weights_bytes != manifest.weights_bytes:
         yield "The weights and the plan differ in size."

@@ -6,7 +6,7 @@ import hashlib
 import json
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -286,7 +286,8 @@ def _variants(plan: OpenPlan | None) -> set[str]:
 
 def _add_gpu_kernels(contents: dict[str, bytes], parts: BundleParts) -> tuple[BundleKernel, ...]:
     open_plan = parts.open_plan
-    called = set(open_plan.kernels) if open_plan else _called([p.on_gpu for p in parts.plans])
+    plans = [replace(parts.plan, steps=open_plan.on_gpu)] if open_plan else parts.plans
+    called = _called([p.on_gpu for p in plans])
     return tuple(
         BundleKernel(
             workload,

@@ -106,8 +106,8 @@ class OpenBuffer:
 class OpenPlan:
     """Everything the engine needs to run a model at any sizes, but kernels and weights.
 
-    The ``workload`` of a step is a key of ``kernels``. ``example`` has sizes that the model is
-    known to run at.
+    The ``workload`` of a step is a key of ``kernels``, that of one of ``gpu_steps`` names a kernel
+    of a GPU. ``example`` has sizes that the model is known to run at.
     """
 
     name: str
@@ -121,6 +121,13 @@ class OpenPlan:
     weights_bytes: int
     trips: tuple[Size, ...] = ()
     """Of the loops among the steps, in their order."""
+    gpu_steps: tuple[PlanStep, ...] = ()
+    """What a GPU runs in place of ``steps``, over the same buffers; empty where it runs these."""
+
+    @property
+    def on_gpu(self) -> tuple[PlanStep, ...]:
+        """The steps of a GPU."""
+        return self.gpu_steps or self.steps
 
     def at(self, sizes: Mapping[str, int]) -> Plan:
         """The plan at sizes of the dimensions; its steps name compiled kernels.
@@ -158,8 +165,9 @@ class OpenPlan:
 
     def to_json(self) -> dict[str, Any]:
         data = _json({f: getattr(self, f) for f in self.__dataclass_fields__})
-        if not self.trips:
-            del data["trips"]
+        for field in ("trips", "gpu_steps"):
+            if not data[field]:
+                del data[field]
         return {"version": OPEN_VERSION, **data}
 
     @classmethod

@@ -55,6 +55,7 @@
  * @property {Record<string, OpenKernel>} kernels
  * @property {Size[]} [trips] of the loops among the steps
  * @property {number} weights_bytes
+ * @property {PlanStep[]} [gpu_steps] what a GPU runs in place of `steps`
  */
 /**
  * Byte addresses in linear memory.

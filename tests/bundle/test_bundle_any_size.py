@@ -49,6 +49,10 @@ def plan() -> OpenPlan:
     )
 
 
+def step(workload: str, *args: int) -> dict[str, Any]:
+    return {"op": "call", "workload": workload, "args": args, "node": ""}
+
+
 def written(folder: Path, given: OpenPlan, kernels: tuple[str, ...] = ("even", "odd")) -> Path:
     weights = folder / "w.bin"
     weights.write_bytes(b"")
@@ -91,6 +95,8 @@ def test_every_variant_needs_a_kernel(tmp_path: Path) -> None:
         (lambda d: d["buffers"][0].update(nbytes=[[1, "m"]]), "cannot be read"),
         (lambda d: d["example"].update(n=0), "dimension n is 0"),
         (lambda d: d["dims"][0].update(high=7), "are not those of the plan"),
+        (lambda d: d.update(gpu_steps=[step("k", 0, 9), *d["steps"][1:]]), "Step 0 of a GPU names"),
+        (lambda d: d.update(gpu_steps=[step("k", 0, 1)]), "one return at the end"),
     ],
 )
 def test_a_wrong_plan_is_a_problem(
@@ -122,10 +128,10 @@ def gpu_kernel(**changes: Any) -> Kernel:
     return Kernel("k", None, "wgsl", data, hashlib.sha256(data).hexdigest())
 
 
-def with_gpu(folder: Path, *gpu: Kernel) -> Path:
+def with_gpu(folder: Path, *gpu: Kernel, given: OpenPlan | None = None) -> Path:
     weights = folder / "w.bin"
     weights.write_bytes(b"")
-    given = plan()
+    given = given or plan()
     code = [kernel("even", module(3, 0)), kernel("odd", module(3, 1)), *gpu]
     parts = BundleParts(given.at(given.example), weights, code, ENGINE, open_plan=given)
     return write_bundle(folder / "b.zip", parts, "tiny", {}, CREATED)
@@ -138,6 +144,15 @@ def test_a_kernel_for_webgpu_is_one_for_all_remainders(tmp_path: Path) -> None:
     again = OpenDocument.from_json(json.loads(found.data), (N,))
     assert again.to_bytes() == found.data
     assert again.at({"n": 100})["dispatches"][0]["workgroups"] == [2, 1, 1]
+
+
+def test_a_gpu_may_run_other_steps_and_needs_the_kernels_of_these(tmp_path: Path) -> None:
+    steps = (PlanStep("call", "own", (0, 1)), PlanStep("return"))
+    given = replace(plan(), gpu_steps=steps)
+    own = replace(gpu_kernel(), workload="own")
+    bundle = read_bundle(with_gpu(tmp_path, own, given=given))
+    assert [k.workload for k in bundle.manifest.gpu_kernels] == ["own"]
+    assert OpenPlan.from_json(json.loads(json.dumps(given.to_json()))) == given
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import random
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 from nnjit_studio.compiler.any_size.fit import Numbers, Vector
 from nnjit_studio.compiler.any_size.kernels.compiled import At
 from nnjit_studio.compiler.any_size.kernels.functions import Constant, bits_of
-from nnjit_studio.compiler.any_size.kernels.samples import SMALLEST
+from nnjit_studio.compiler.any_size.kernels.gpu_guess import usual_guesses
+from nnjit_studio.compiler.any_size.kernels.gpu_samples import drawn_sizes, even_sizes
 from nnjit_studio.compiler.any_size.kernels.scalars import (
     DIVISORS,
     Sizes,
@@ -38,9 +39,10 @@ from nnjit_studio.compiler.wgsl.core.emit import LARGEST_GRID
 from nnjit_studio.compiler.wgsl.templates.matmul_tiled import without_bands
 from nnjit_studio.errors import CompileError, ModelError
 from nnjit_studio.model.open_plan import OpenDispatch, OpenDocument, Scalar
-from nnjit_studio.model.size import Dim, Size, as_function, least, size
+from nnjit_studio.model.size import Dim, Size, least, size
 from nnjit_studio.records import GPU_TIERS, Kernel
 from nnjit_studio.records.gpu_candidate import GpuCandidate
+from nnjit_studio.space.wasm.attention import ATTENTION
 
 TIER = GPU_TIERS[0]
 BLOCK = "z"
@@ -49,13 +51,6 @@ _SAMPLES = 6
 """Formulas are fitted to so many samples,"""
 _HELD_OUT = 6
 """and have to be right at so many more."""
-_WITNESSES = 3
-"""Of each dimension."""
-_DRAWS = 8000
-_SPREAD = {1: 4000, 2: 300, 3: 110}
-"""How far above the smallest ones sizes are drawn, by the number of dimensions: indices of any of
-them fit into 31 bits."""
-_LARGEST_POWER = 3
 _BEHIND = (0, 1)
 """Of a tile that ends one behind its beginning, all elements but the first have guards."""
 _MOST_SIZES = 4096
@@ -70,12 +65,25 @@ Form = Callable[[Sequence[Program]], tuple[list[KernelDocument], tuple[int, ...]
 
 
 def any_size_document(
-    name: str, at: At, extents: Sequence[Size], dims: Sequence[Dim], shapes: Sequence[Size]
+    name: str,
+    at: At,
+    extents: Sequence[Size],
+    dims: Sequence[Dim],
+    shapes: Sequence[Size],
+    example: Sizes,
+    tier: str = TIER,
 ) -> Kernel:
     """The WGSL kernel of a program of which only numbers change with sizes.
 
-    By its template with the first guess, where that has one text for all sizes, else by the
-    default schedule. See :func:`.compiled.any_size_kernel` for the parameters.
+    By its template with a guess, where that has one text for all sizes, else by the default
+    schedule. See :func:`.compiled.any_size_kernel` for the first parameters.
+
+    Parameters
+    ----------
+    example
+        Sizes at hand.
+    tier
+        One of ``GPU_TIERS``.
 
     Raises
     ------
@@ -84,29 +92,32 @@ def any_size_document(
     """
     bases = tuple(dict.fromkeys((*map(size, dims), *extents)))
     first = ""
-    drawn = [_drawn(dims, (*bases, *shapes), behind) for behind in _BEHIND]
+    count = _SAMPLES + _HELD_OUT
+    drawn = [drawn_sizes(dims, (*bases, *shapes), behind, count) for behind in _BEHIND]
     programs = [[at(sizes) for sizes in samples] for samples in drawn]
-    even = list(_even(dims))
+    even = list(even_sizes(dims))
     elsewhere = [at(sizes) for sizes in even]
-    forms: list[Form] = [_by_default]
+    forms: list[Form] = [partial(_by_default, tier=tier)]
     if (found := match(programs[0][0])) and found.template.wgsl:
-        guess = found.template.wgsl.guess(found.subject)
-        guesses = dict.fromkeys((guess, replace(guess, split=1)))
-        forms = [*(partial(_by_template, guess=guess) for guess in guesses), _by_default]
+        guesses = usual_guesses(at, dims, example, programs[0][0])
+        # By the default schedule, attention is slower than its three kernels.
+        last = [] if found.subject.kind == ATTENTION else forms
+        forms = [*(partial(_by_template, guess=guess, tier=tier) for guess in guesses), *last]
     for form, which in itertools.product(forms, range(len(drawn))):
         try:
             documents, cuts = form([*programs[which], *elsewhere])
-            told = zip(even, documents[len(drawn[which]) :], strict=True)
-            witnesses = [(sizes, _numbers(document)) for sizes, document in told]
+            fitted, told = documents[: len(drawn[which])], documents[len(drawn[which]) :]
+            witnesses = [(s, _numbers(d)) for s, d in zip(even, told, strict=True)]
             unifier = _Unifier(name, drawn[which], bases, tuple(shapes), cuts, witnesses)
-            made = unifier.unified(documents[: len(drawn[which])])
+            made = unifier.unified(fitted)
+            _check_counts(name, made, told, even)
             if which:
                 _check_elsewhere(name, made, form(programs[0])[0], drawn[0])
         except (CompileError, ModelError) as error:
             first = first or error.error.rpartition(": ")[2].rstrip(".")
             continue
         data = made.to_bytes()
-        return Kernel(name, None, TIER, data, hashlib.sha256(data).hexdigest())
+        return Kernel(name, None, tier, data, hashlib.sha256(data).hexdigest())
     raise refused(f"{name} has no WGSL kernel for all sizes ({first})")
 
 
@@ -123,20 +134,32 @@ def _check_elsewhere(
                 raise refused(f"a formula of the WGSL of {name} is wrong at {text}")
 
 
+def _check_counts(
+    name: str, made: OpenDocument, documents: Sequence[KernelDocument], samples: Sequence[Sizes]
+) -> None:
+    """Refuse formulas that give fewer workgroups than the kernels of other sizes have."""
+    for document, sizes in zip(documents, samples, strict=True):
+        for mine, other in zip(made.dispatches, document.dispatches, strict=False):
+            wanted = math.prod(n for n in other.workgroups if n > 0)
+            if math.prod(n.at(sizes) for n in mine.workgroups) < wanted:
+                text = ", ".join(f"{n} {v}" for n, v in sizes.items())
+                raise refused(f"the WGSL of {name} has too few workgroups at {text}")
+
+
 def _numbers(document: KernelDocument) -> frozenset[int]:
     """All numbers that stand in a document."""
     return frozenset(token.bits for d in document.dispatches for token in tokens_of(d.code))
 
 
 def _by_template(
-    programs: Sequence[Program], guess: GpuCandidate
+    programs: Sequence[Program], guess: GpuCandidate, tier: str
 ) -> tuple[list[KernelDocument], tuple[int, ...]]:
     """By the template of the programs, and what its tiles cut."""
     documents = []
     for program in programs:
         found = match(program)
         form = found.template.wgsl if found else None
-        made = form.document(program, found.subject, guess, TIER) if found and form else None
+        made = form.document(program, found.subject, guess, tier) if found and form else None
         if made is None:
             raise CompileError(f"No template takes {program.name}.", "Use the default schedule.")
         documents.append(_unbanded(made))
@@ -151,9 +174,11 @@ def _unbanded(document: KernelDocument) -> KernelDocument:
     )
 
 
-def _by_default(programs: Sequence[Program]) -> tuple[list[KernelDocument], tuple[int, ...]]:
-    held = held_schedule(programs[0], programs[1], TIER)
-    return [_folded(held_document(program, TIER, held)) for program in programs], ()
+def _by_default(
+    programs: Sequence[Program], tier: str
+) -> tuple[list[KernelDocument], tuple[int, ...]]:
+    held = held_schedule(programs[0], programs[1], tier)
+    return [_folded(held_document(program, tier, held)) for program in programs], ()
 
 
 def _folded(document: KernelDocument) -> KernelDocument:
@@ -164,41 +189,6 @@ def _folded(document: KernelDocument) -> KernelDocument:
             replace(d, workgroups=(d.workgroups[0], -1, 1)) for d in document.dispatches
         ),
     )
-
-
-def _drawn(dims: Sequence[Dim], bases: Sequence[Size], behind: int) -> list[Sizes]:
-    """Sizes that are as odd as may be, or one behind a multiple of as large a power of two as may
-    be, all of them and what follows from them."""
-    rng, spread = random.Random(0), _SPREAD.get(len(dims), 60)
-    at = as_function(bases)
-    scored: dict[tuple[int, ...], tuple[int, Sizes]] = {}
-    for _ in range(_DRAWS):
-        sizes = {}
-        for d in dims:
-            low = -(-max(d.low, SMALLEST) // d.step)
-            sizes[d.name] = d.step * rng.randint(low, low + max(spread // d.step, 40))
-        key = at(sizes)
-        if len(set(sizes.values())) == len(sizes) and min(key, default=2) > behind:
-            twos = sum(_power_of_two(n - behind) for n in key)
-            scored.setdefault(key, (-twos if behind else twos, sizes))
-    best = sorted(scored.values(), key=lambda each: each[0])
-    return [sizes for _, sizes in best[: _SAMPLES + _HELD_OUT]]
-
-
-def _even(dims: Sequence[Dim]) -> Iterator[Sizes]:
-    """Sizes of which one is even, but no multiple of four: texts have no vectors there either."""
-    rng = random.Random(0)
-    for turned, _ in itertools.product(dims, range(_WITNESSES)):
-        sizes = {}
-        for d in dims:
-            odd = 2 * (max(d.low, SMALLEST) // d.step + rng.randint(0, 40)) + 1
-            sizes[d.name] = d.step * odd * (2 if d is turned else 1)
-        yield sizes
-
-
-def _power_of_two(n: int) -> int:
-    """How often 2 divides a number, at most :data:`_LARGEST_POWER` times."""
-    return min(_LARGEST_POWER, (n & -n).bit_length() - 1)
 
 
 @dataclass
@@ -273,10 +263,11 @@ class _Unifier:
         """
         if len(set(row)) == 1:
             return None
-        exact, whole = self._exact(row, atoms, bases), self._whole_groups(row, bases)
-        for found in (exact, whole):
+        exact = self._exact(row, atoms, bases)
+        whole = list(self._whole_groups(row, bases))
+        for found in (exact, *whole):
             if found is not None and (
-                whole is None or all(found.at(sizes) in told for sizes, told in witnesses)
+                not whole or all(found.at(sizes) in told for sizes, told in witnesses)
             ):
                 return found
         raise refused(f"the WGSL of {self.name} has no formula for one of its numbers")
@@ -306,17 +297,35 @@ class _Unifier:
             return least(across, LARGEST_GRID), rows, size(1)
         return across, self._count(y, atoms, bases), self._count(z, atoms, bases)
 
-    def _whole_groups(self, row: Sequence[Constant], bases: Mapping[Vector, Size]) -> Scalar | None:
-        """The formula of the threads of whole workgroups of one size: ``64 * ceil(n / 64)``."""
+    def _whole_groups(
+        self, row: Sequence[Constant], bases: Mapping[Vector, Size]
+    ) -> Iterator[Scalar]:
+        """Formulas of the threads of whole workgroups of one size: ``64 * ceil(n / 64)``."""
         if row[0][0] != "i32":
-            return None
-        counts = [int(value) for _, value in row]
+            return
+        counts = tuple(int(value) for _, value in row)
         for by in _ROUNDED[-1:_WARPS:-1]:
             if all(n % by == 0 for n in counts):
-                groups = self._rounded([n // by for n in counts], bases, (by,))
-                if groups is not None:
-                    return Scalar("int", groups * by)
+                rounded = self._rounded([n // by for n in counts], bases, (by,))
+                for groups in (rounded, self._padded(counts, by)):
+                    if groups is not None:
+                        yield Scalar("int", groups * by)
+
+    def _padded(self, counts: Vector, by: int) -> Size | None:
+        """Workgroups of ``by`` threads for a product of sizes that may stand nowhere in the text;
+        96 n + 32 at odd n."""
+        for spare in range(_WARPS, by, _WARPS):
+            base = self._products.formula(tuple(n - spare for n in counts[:_SAMPLES]))
+            if base is not None and all(factors for factors, _ in base.terms):
+                vector = vector_of(base, self.samples)
+                if all(-(-n // by) * by == count for n, count in zip(vector, counts, strict=True)):
+                    return (base + (by - 1)) // by
         return None
+
+    @cached_property
+    def _products(self) -> Numbers:
+        fitted = self.samples[:_SAMPLES]
+        return Numbers({vector_of(base, fitted): base for base in (*self.bases, *self.shapes)})
 
     def _rounded(
         self, row: Sequence[int], bases: Mapping[Vector, Size], by: Sequence[int]

@@ -19,7 +19,7 @@ import { livesOf, place, rolesOfStep } from "./memory.js";
 
 /**
  * Buffers and calls for these kernels; the buffers of now stay where the kernels' roles are the same
- * and, where sizes are open, where they are large enough.
+ * and they are large enough. Where sizes are open, values then stay in them too: all bind groups do.
  * @param {GpuDevice} device
  * @param {Model} model
  * @param {Map<string, GpuKernel>} kernels by workload
@@ -31,8 +31,8 @@ export async function bind(device, model, kernels, now) {
   const ready = plans.map((plan) => stepsOf(plan).every((s) => s.op !== "call" || kernels.has(s.workload)));
   if (!ready.includes(true)) return null;
   const rolesOf = (/** @type {string} */ workload) => /** @type {GpuKernel} */ (kernels.get(workload)).roles;
-  const roles = JSON.stringify([ready, [...kernels].map(([workload, k]) => [workload, [...k.roles.read].sort(), [...k.roles.written].sort()]).sort(), blockBytes && plans.map((plan) => plan.buffers.map((b) => b.nbytes))]);
-  const old = now?.roles === roles ? now : null;
+  const roles = JSON.stringify([ready, [...kernels].map(([workload, k]) => [workload, [...k.roles.read].sort(), [...k.roles.written].sort()]).sort()]);
+  const old = now?.roles === roles && (!blockBytes || holds(now, plans)) ? now : null;
   const lives = old ? [] : plans.flatMap((plan, i) => (ready[i] ? livesOf(plan, i, rolesOf) : []));
   const { slots, places } = old ? { slots: [], places: old.places } : place(lives, plans.length);
   /** @type {Bound} */
@@ -43,13 +43,29 @@ export async function bind(device, model, kernels, now) {
     bound.arena.push(...kept.slice(slots.length));
     if (blockBytes) bound.block = now?.block && now.block.nbytes >= blockBytes ? now.block : device.createBuffer(blockBytes, "sizes", true);
     addScratch(device, [...kernels.values()], now, bound);
-    for (const index of plans.keys()) bound.calls.push(ready[index] ? await callsOf(device, model, index, kernels, bound) : null);
+    const resized = blockBytes && old && buffersOf(bound).every((buffer, i) => buffer === buffersOf(old)[i]);
+    if (resized) bound.calls = resizedCalls(old.calls, kernels);
+    else for (const index of plans.keys()) bound.calls.push(ready[index] ? await callsOf(device, model, index, kernels, bound) : null);
   } catch (e) {
     free(device, bound, now);
     throw e;
   }
   return bound;
 }
+
+/** Whether all buffers are as large as these plans want them. @param {Bound} now @param {Plan[]} plans */
+const holds = ({ arena, places }, plans) => plans.every(({ buffers }, i) => [...places[i]].every(([b, at]) => buffers[b].nbytes <= arena[at].nbytes));
+
+/**
+ * The same calls on the same buffers, with the workgroups of other sizes.
+ * @param {(Call[] | null)[]} calls of each plan
+ * @param {Map<string, GpuKernel>} kernels by workload
+ */
+const resizedCalls = (calls, kernels) =>
+  calls.map((each) => each && each.map(({ workload, commands }) => {
+    const { dispatches } = /** @type {GpuKernel} */ (kernels.get(workload)).document;
+    return { workload, commands: commands.map((command, i) => ({ ...command, workgroups: dispatches[i].workgroups })) };
+  }));
 
 /**
  * Scratch is for one call at a time, so all kernels use the same; it grows and stays.

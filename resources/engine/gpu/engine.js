@@ -267,7 +267,7 @@ export class GpuEngine {
     const bound = await this.#boundTo(sized);
     if (!bound) return;
     const stay = new Set(buffersOf(bound));
-    if (!buffersOf(now).every((buffer) => stay.has(buffer))) sizes.forget(sized);
+    if (!buffersOf(now).every((buffer) => stay.has(buffer))) sizes.unbind();
     sized.bound = bound;
     free(this.device, now, bound);
     this.#bound = bound;

@@ -1,5 +1,6 @@
 /** Plans of a model whose sizes are open: one for each size that comes, made when it comes. */
 import { EngineError } from "../errors.js";
+import { aligned } from "../plan.js";
 import { placed } from "./storage.js";
 import { checkDims, scalarOf, valueOf } from "./size.js";
 
@@ -24,14 +25,22 @@ export function planAt(open, dims) {
 }
 
 /**
- * The plan for these sizes in which steps call kernels by the names that they have in the open plan.
+ * The plan of a GPU for these sizes: steps call kernels by the names that they have in the open plan,
+ * and no two tensors share bytes, because the GPU's engine places them itself.
  * @param {OpenPlan} open
  * @param {Dims} dims
  * @returns {Plan}
  */
-export function everyKernel(open, dims) {
+export function gpuPlanAt(open, dims) {
   checkDims(open, dims);
-  return whole(open, dims, withTrips(open, dims));
+  const plan = sized(open, dims, open.gpu_steps ?? open.steps);
+  let arena_bytes = 0;
+  for (const buffer of plan.buffers)
+    if (buffer.region === "arena") {
+      buffer.offset = arena_bytes;
+      arena_bytes += aligned(buffer.nbytes);
+    }
+  return { ...plan, arena_bytes };
 }
 
 /**
@@ -50,13 +59,19 @@ export function everyVariant(open) {
 
 /** @param {OpenPlan} open @param {Dims} dims @param {PlanStep[]} steps @returns {Plan} */
 function whole(open, dims, steps) {
+  const plan = sized(open, dims, steps);
+  return { ...plan, ...placed(plan) };
+}
+
+/** Without places in the arena. @param {OpenPlan} open @param {Dims} dims @param {PlanStep[]} steps @returns {Plan} */
+function sized(open, dims, steps) {
   const port = (/** @type {OpenPort} */ { name, dtype, shape, buffer, value }) => ({ spec: { name, dtype, shape: shape.map((n) => valueOf(n, dims)) }, buffer, value });
   const buffers = open.buffers.map((b) => ({ ...b, nbytes: valueOf(b.nbytes, dims) }));
   /** @type {PlanPort[]} */
   const inputs = open.inputs.map(port);
   const outputs = open.outputs.map(port);
   const { name, weights_bytes } = open;
-  return { version: SIZED_VERSION, name, inputs, outputs, steps, weights_bytes, ...placed({ buffers, steps, inputs, outputs }) };
+  return { version: SIZED_VERSION, name, inputs, outputs, buffers, steps, weights_bytes, arena_bytes: 0 };
 }
 
 /** The steps, each loop with its count. @param {OpenPlan} open @param {Dims} dims @returns {PlanStep[]} */

@@ -10,8 +10,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from nnjit_studio.compiler.any_size import open_form
+from nnjit_studio.compiler.any_size import on_gpu
 from nnjit_studio.compiler.any_size.imports import import_any
+from nnjit_studio.compiler.any_size.kernels import wgsl
+from nnjit_studio.compiler.any_size.kernels.gpu_guess import usual_guesses
 from nnjit_studio.compiler.any_size.kernels.wgsl import any_size_document
 from nnjit_studio.compiler.any_size.kernels.wgsl_text import (
     SIZES,
@@ -20,7 +22,17 @@ from nnjit_studio.compiler.any_size.kernels.wgsl_text import (
     with_sizes,
 )
 from nnjit_studio.compiler.any_size.refusal import refused
-from nnjit_studio.compiler.ir.tensor_ir import Axis, Buffer, Call, Load, Program, Stage, Store, Var
+from nnjit_studio.compiler.ir.tensor_ir import (
+    Axis,
+    Buffer,
+    Call,
+    Const,
+    Load,
+    Program,
+    Stage,
+    Store,
+    Var,
+)
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model.open_plan import OpenDocument, Scalar
 from nnjit_studio.model.size import Dim, size
@@ -80,7 +92,7 @@ def test_a_number_that_the_gpu_has_to_know_before_is_refused(code: str) -> None:
 
 @pytest.mark.parametrize("width", [1, 10, 384])
 def test_counts_of_workgroups_cover_all_points_of_any_size(width: int) -> None:
-    kernel = any_size_document("k", lambda s: unary(s["n"], width), [n], [N], [n])
+    kernel = any_size_document("k", lambda s: unary(s["n"], width), [n], [N], [n], {"n": 40})
     document = OpenDocument.from_json(json.loads(kernel.data), (N,))
     (dispatch,) = document.dispatches
     assert dispatch.bindings == ("a0", "a1", "z") and dispatch.access[-1] == "uniform"
@@ -101,7 +113,7 @@ def test_all_kernels_of_a_model_are_wgsl_too_or_none(
         raise refused(refusal)
 
     if refusal:
-        monkeypatch.setattr(open_form, "any_size_document", refuse)
+        monkeypatch.setattr(on_gpu, "any_size_document", refuse)
     ports = ([helper.make_tensor_value_info(p, TensorProto.FLOAT, ["n", 10])] for p in "xy")
     graph = helper.make_graph([helper.make_node("Exp", ["x"], ["y"])], "exp", *ports)
     file = tmp_path / "m.onnx"
@@ -116,7 +128,55 @@ def test_all_kernels_of_a_model_are_wgsl_too_or_none(
 def test_a_kernel_that_changes_in_more_than_numbers_is_refused() -> None:
     at = lambda s: unary(s["n"], op="exp" if s["n"] % 3 else "tanh")  # noqa: E731
     with pytest.raises(ModelError, match=r"k has no WGSL kernel for all sizes \(.*more than numb"):
-        any_size_document("k", at, [n], [N], [n])
+        any_size_document("k", at, [n], [N], [n], {"n": 40})
+
+
+def product(rows: int, depth: int = 384, columns: int = 384) -> Program:
+    """y[rows, columns] = x[rows, depth] w[depth, columns]"""
+    shapes = {"x": (rows, depth), "w": (depth, columns), "y": (rows, columns)}
+    buffers = tuple(
+        Buffer(name, "f32", shape, "output" if name == "y" else "input")
+        for name, shape in shapes.items()
+    )
+    i, j, k = map(Var, "ijk")
+    at = i * columns + j
+    term = Load("x", i * depth + k) * Load("w", k * columns + j)
+    axes = (Axis("i", rows), Axis("j", columns), Axis("k", depth, "reduce"))
+    zero = (Store("y", at, Const(0.0, "f32")),)
+    return Program("p", buffers, (Stage("s", axes, (Store("y", at, Load("y", at) + term),), zero),))
+
+
+def test_a_product_has_settings_that_suit_usual_sizes() -> None:
+    """At 2000 rows no reduction is split, at 64 eight parts of it keep a GPU busy."""
+    at = lambda s: product(s["n"])  # noqa: E731
+    first, large, *_ = usual_guesses(at, [N], {"n": 40}, product(2000))
+    assert first.split == 8 and large.split == 1
+    (alone,) = usual_guesses(at, [Dim("n", 1000, 3000)], {"n": 2000}, product(2000))
+    assert alone == large
+
+
+@pytest.mark.parametrize(("depth", "columns"), [(384, 384), (1536, 100)])
+def test_parts_of_a_product_are_added_by_workgroups_enough(depth: int, columns: int) -> None:
+    at = lambda s: product(s["n"], depth, columns)  # noqa: E731
+    kernel = any_size_document("k", at, [n], [N], [n], {"n": 40})
+    document = OpenDocument.from_json(json.loads(kernel.data), (N,))
+    assert len(document.dispatches) == 2
+    for rows in (*range(1, 140), 1000, 4096):
+        (scratch,) = document.at({"n": rows})["scratch"]
+        first, last = (d["workgroups"] for d in document.at({"n": rows})["dispatches"])
+        assert scratch == 4 * first[2] * rows * columns
+        assert 64 * last[0] * last[1] * 4 >= rows * columns
+        # A second row of workgroups would begin behind the first one.
+        if last[1] > 1:
+            assert 64 * last[0] in {scalar.at({"n": rows}) for scalar in document.sizes}
+
+
+def test_fewer_workgroups_than_another_size_has_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(wgsl._Unifier, "_count", lambda *_: size(1))
+    with pytest.raises(ModelError, match=r"k has no WGSL kernel .*too few workgroups at n"):
+        any_size_document("k", lambda s: unary(s["n"]), [n], [N], [n], {"n": 40})
 
 
 def test_the_place_behind_a_number_of_rows_is_not_rounded(tmp_path: Path) -> None:

@@ -38,10 +38,10 @@ function kernel(changes = {}) {
   return { workload: "k", settings: "", sha256: JSON.stringify(changes), panels: [], parallel_extent: 1, bytes: new TextEncoder().encode(JSON.stringify(document)) };
 }
 
-async function open() {
+async function open(plan = PLAN) {
   const gpu = fakeGpu(kernels);
   const device = await openNative(gpu);
-  const sizes = new GpuSizes(/** @type {any} */ (PLAN), device);
+  const sizes = new GpuSizes(/** @type {any} */ (plan), device);
   const engine = new GpuEngine(device);
   await engine.load(sizes.plan, {}, sizes);
   await engine.register([kernel()]);
@@ -67,6 +67,20 @@ test("buffers and bind groups stay once the largest size has come", async () => 
   assert.deepEqual([device.counters.buffers_made, device.counters.buffer_bytes, device.counters.bind_groups_made], [buffers_made, buffer_bytes, bind_groups_made]);
   assert.equal(sizes.memoryBytes, buffer_bytes);
   assert.ok(sizes.memoryAt({ n: 80 }) > sizes.memoryAt({ n: 10 }));
+});
+
+test("values stay where they lie while the buffers are large enough", async () => {
+  const { engine, device } = await open();
+  await run(engine, 90);
+  const { buffers_made, bind_groups_made } = device.counters;
+  for (const length of [89, 3, 50, 90]) assert.deepEqual(await run(engine, length), Array.from({ length }, (_, i) => 4 * (i + 1)));
+  assert.deepEqual([device.counters.buffers_made, device.counters.bind_groups_made], [buffers_made, bind_groups_made]);
+});
+
+test("a GPU runs steps of its own where the plan has some", async () => {
+  const gpu_steps = [{ op: "call", workload: "k", args: [0, 2], node: "both" }, PLAN.steps[2]];
+  const { engine } = await open({ ...PLAN, gpu_steps });
+  assert.deepEqual(await run(engine, 3), [2, 4, 6]);
 });
 
 test("a size out of range is refused with a sentence, and the session goes on", async () => {

@@ -2,7 +2,7 @@
  * A model whose sizes are open, on a GPU. Kernels were compiled once; a size is numbers: those of a
  * uniform block that the kernels read, counts of workgroups, and bytes of buffers.
  */
-import { everyKernel } from "../../open/plan.js";
+import { gpuPlanAt } from "../../open/plan.js";
 import { OpenModel } from "../../open/model.js";
 import { dimsOf, scalarOf, valueOf } from "../../open/size.js";
 import { specBytes } from "../../plan.js";
@@ -45,7 +45,7 @@ export class GpuSizes extends OpenModel {
 
   /** The plan at the sizes of the example. */
   get plan() {
-    return everyKernel(this.open, this.open.example);
+    return gpuPlanAt(this.open, this.open.example);
   }
 
   /**
@@ -55,7 +55,7 @@ export class GpuSizes extends OpenModel {
    */
   parse(bytes, workload) {
     const document = /** @type {OpenDocument} */ (readDocument(bytes, workload, VERSION));
-    const sized = documentAt(document, workload, this.open.example);
+    const sized = checkDocument(documentAt(document, this.open.example), workload, true);
     this.#documents.set(workload, document);
     return sized;
   }
@@ -67,17 +67,13 @@ export class GpuSizes extends OpenModel {
    */
   take(kernels) {
     this.#kernels = kernels;
-    this.forget();
+    this.#made.clear();
     return this.sized(this.open.example);
   }
 
-  /**
-   * Forgets what was made, because buffers were replaced.
-   * @param {Sized} [kept] what was made with the new ones
-   */
-  forget(kept) {
-    this.#made.clear();
-    if (kept) this.#made.set(kept.key, kept);
+  /** Forgets what was bound, because buffers were replaced. */
+  unbind() {
+    for (const sized of this.#made.values()) sized.bound = null;
   }
 
   /** @param {Tensor[]} inputs */
@@ -91,7 +87,7 @@ export class GpuSizes extends OpenModel {
    */
   sized(dims) {
     const key = this.open.dims.map(({ name }) => dims[name]).join();
-    const made = this.#made.get(key) ?? { key, bound: null, plan: everyKernel(this.open, dims), ...this.#numbers(dims) };
+    const made = this.#made.get(key) ?? { key, bound: null, plan: gpuPlanAt(this.open, dims), ...this.#numbers(dims) };
     this.#made.delete(key);
     for (const oldest of this.#made.keys()) if (this.#made.size >= MOST) this.#made.delete(oldest);
     this.#made.set(key, made);
@@ -111,7 +107,7 @@ export class GpuSizes extends OpenModel {
       while (words.length % (VECTOR_BYTES / 4)) words.push(0);
       const block = { offset, size: 4 * words.length - offset };
       while (words.length % (ALIGNMENT / 4)) words.push(0);
-      kernels.set(workload, { ...kernel, document: documentAt(open, workload, dims), block });
+      kernels.set(workload, { ...kernel, document: documentAt(open, dims), block });
     }
     return { kernels, block: new Uint8Array(Int32Array.from(words).buffer) };
   }
@@ -137,9 +133,9 @@ export class GpuSizes extends OpenModel {
   }
 }
 
-/** @param {OpenDocument} open @param {string} workload @param {Dims} dims @returns {KernelDocument} */
-function documentAt({ version, scratch, requires, dispatches }, workload, dims) {
+/** @param {OpenDocument} open @param {Dims} dims @returns {KernelDocument} */
+function documentAt({ version, scratch, requires, dispatches }, dims) {
   const counts = (/** @type {Size[]} */ sizes) => /** @type {any} */ (sizes.map((n) => valueOf(n, dims)));
   const sized = dispatches.map((d) => ({ ...d, workgroups: counts(d.workgroups) }));
-  return checkDocument({ version, scratch: counts(scratch), requires, dispatches: sized }, workload, true);
+  return { version, scratch: counts(scratch), requires, dispatches: sized };
 }
