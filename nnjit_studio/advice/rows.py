@@ -121,7 +121,7 @@ def _sizes(facts: Facts) -> Iterator[Row]:
     open_axes = {p.name: p.dims for p in facts.survey.inputs if p.dims is not None}
     shapes = smaller_shapes(open_axes, facts.inputs)
     if not shapes:
-        why = "The file leaves no size of its inputs open: export it with open sizes to try others."
+        why = "The file leaves no side or length open that can be smaller: export it with one."
         yield impossible("smaller-inputs", title, why)
         return
     spelled = ", ".join(f"{n} {'x'.join(map(str, s))}" for n, s in shapes.items())

@@ -7,6 +7,7 @@ from advices import ADVICE
 from gui_window import StudioWindow, wait_job
 from test_window import open_it
 
+from nnjit_studio.advice.records import MEASURING
 from nnjit_studio.ui.advice.in_use import BACK, WAITS
 from nnjit_studio.ui.advice.lines import (
     ANYWAY,
@@ -240,3 +241,5 @@ def test_a_stopped_list_keeps_what_was_measured(qtbot, window, workbench, model_
     with qtbot.waitSignal(window.session.problem):
         window.advice.button.click()
     assert window.advice.model.rowCount() == 8 and window.advice.buttons["direct"].isEnabled()
+    assert window.advice.caption.text() == "Stopped before all rows were measured."
+    assert not any(row.state == MEASURING for row in window.advice.result.rows)

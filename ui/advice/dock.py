@@ -11,7 +11,15 @@ from PySide6.QtWidgets import QHeaderView, QLabel, QLineEdit, QPushButton, QWidg
 
 from nnjit_studio.advice.errors import judge
 from nnjit_studio.advice.options import AdviceOptions
-from nnjit_studio.advice.records import IMPOSSIBLE, MAX_ERROR, MEASURED, UNJUDGED, Advice, Row
+from nnjit_studio.advice.records import (
+    IMPOSSIBLE,
+    MAX_ERROR,
+    MEASURED,
+    UNJUDGED,
+    Advice,
+    Row,
+    stopped,
+)
 from nnjit_studio.advice.text import headline
 from nnjit_studio.ui.advice.bars import TimeBars
 from nnjit_studio.ui.advice.cells import TwoLines
@@ -329,6 +337,8 @@ class AdvicePanel(JobTable):
         self.measuring.want(self._plain, title, AdviceOptions(max_error=self.threshold))
 
     def _failed(self, job: str) -> None:
+        if job == JOB and self.result is not None and self.result.phase:
+            self.show_result(stopped(self.result))
         if job == "open" and self._reopens:
             self._reopens, self.in_use = False, self._before
             if self.result is not None:
