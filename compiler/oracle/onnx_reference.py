@@ -146,6 +146,7 @@ def _session(model: onnx.ModelProto) -> Any:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     options.enable_cpu_mem_arena = False  # it would keep what the largest run took
+    options.add_session_config_entry("session.disable_prepacking", "1")  # weights twice
     providers = ["CPUExecutionProvider"]
     try:
         if model.ByteSize() < MESSAGE_BYTES:

@@ -54,8 +54,9 @@ class Operation:
     lost: str = ""
     """Of a job on a stranger's model: what ended when the process died, as the subject of a
     sentence. The model is to blame then, not the Studio."""
-    counted: bool = False
-    """Whether it has the budget of its file (:mod:`nnjit_studio.compiler.onnx_file.budget`)."""
+    imports: int = 0
+    """How many imports' budget it has (:mod:`nnjit_studio.compiler.onnx_file.budget`): a bundle for
+    any size holds several imports and a few sessions of ONNX Runtime. 0 without one."""
     raises: type[NnjitError] | None = None
     """The class of all errors of the job; without it they keep the class that was raised."""
     loads: bool = False
@@ -77,12 +78,12 @@ _RUN = "The run in native ONNX Runtime"
 OPERATIONS = {
     row.request.__name__: row
     for row in (
-        Operation(ImportRequest, "models", _LONG, lost=_IMPORT, loads=True, counted=True),
+        Operation(ImportRequest, "models", _LONG, lost=_IMPORT, loads=True, imports=1),
         Operation(SurveyRequest, "models", _LONG, lost=_READING, loads=True),
-        Operation(ImportGenerationRequest, "models", _LONG, lost=_IMPORT, loads=True, counted=True),
-        Operation(ImportSizesRequest, "models", _LONG, lost=_IMPORT, loads=True, counted=True),
-        Operation(ImportAnySizeRequest, "models", _LONG, lost=_IMPORT, loads=True, counted=True),
-        Operation(GraphTextRequest, "models", _LONG, lost=_IMPORT, loads=True, counted=True),
+        Operation(ImportGenerationRequest, "models", _LONG, lost=_IMPORT, loads=True, imports=1),
+        Operation(ImportSizesRequest, "models", _LONG, lost=_IMPORT, loads=True, imports=1),
+        Operation(ImportAnySizeRequest, "models", _LONG, lost=_IMPORT, loads=True, imports=2),
+        Operation(GraphTextRequest, "models", _LONG, lost=_IMPORT, loads=True, imports=1),
         Operation(DefineRequest, "kernels", _LONG, loads=True),
         Operation(AdoptRequest, "kernels", loads=True),
         Operation(ProgramRequest, "kernels"),
@@ -92,8 +93,8 @@ OPERATIONS = {
         Operation(NativeDecoderRequest, "native", _LONG, lost=_OPENING),
         Operation(NativeTokensRequest, "native", _LONG, lost=_RUN),
         Operation(NativeRunRequest, "native", _LONG, lost=_RUN),
-        Operation(AttributesRequest, "native", _LONG, lost=_READING, counted=True),
-        Operation(DeriveRequest, "derived", _LONG, lost=_DERIVING, loads=True, counted=True),
+        Operation(AttributesRequest, "native", _LONG, lost=_READING, imports=1),
+        Operation(DeriveRequest, "derived", _LONG, lost=_DERIVING, loads=True, imports=1),
         Operation(WorstLayerRequest, "derived", _LONG, lost=_RUN),
         Operation(FixtureRequest, "kernels", _LONG, raises=CompileError),
         Operation(ConventionalRequest, "kernels", _LONG, raises=CompileError, loads=True),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import gc
 import os
 import signal
 import sys
 import tempfile
+from contextlib import nullcontext, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def serve(pipe: Connection, chatter_file: str, memory_bytes: int, ahead: bool = 
     if ahead:
         import nnjit_studio.compiler.importer  # noqa: F401
     first = True
-    with contextlib.suppress(EOFError, OSError):
+    with suppress(EOFError, OSError):
         while True:
             kind, body = codec.receive(pipe)
             if first and kind == CompileRequest.__name__ and hasattr(os, "nice"):
@@ -63,7 +63,8 @@ def _answer(pipe: Connection, state: State, kind: str, body: bytes) -> None:
     try:
         request = codec.decode(body, row.request)
         handler = handler_of(row)
-        with limited(_size(request.path)) if row.counted else contextlib.nullcontext():
+        budget = limited(_size(request.path), row.imports) if row.imports else nullcontext()
+        with budget:
             reply = handler(state, request)
         codec.send(pipe, "reply", reply)
         if row.loads:
@@ -80,7 +81,7 @@ def _failure(row: Operation, request: object, error: Exception) -> Failure:
     if isinstance(error, NnjitError):
         text, hint, kind = error.error, error.hint, type(error)
     elif isinstance(error, MemoryError):
-        allowed = "a file of its size is allowed" if row.counted else "there is"
+        allowed = "a file of its size is allowed" if row.imports else "there is"
         text = f"{subject} needs more memory than {allowed}."
         hint, kind = "Close other programs or split the model.", UserError
     elif isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):

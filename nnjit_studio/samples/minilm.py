@@ -85,9 +85,24 @@ def write_minilm(out: Path, sequence: int | None = 128, batch: int = 1) -> Path:
             f"Choose a batch of at least 1 and a sequence of 1 to {longest}.",
         )
     weights = _optional("safetensors.numpy").load_file(folder / "model.safetensors")
+    return write_bert(out, "all-MiniLM-L6-v2", config, weights, sequence, batch)
+
+
+def write_bert(
+    out: Path,
+    name: str,
+    config: Mapping[str, Any],
+    weights: Mapping[str, Array],
+    sequence: int | None = None,
+    batch: int = 1,
+) -> Path:
+    """Write a BERT encoder of any size, with the inputs and outputs of :func:`write_minilm`.
+
+    ``config`` and ``weights`` have the names of transformers' ``BertModel``.
+    """
     builder = Builder(paths=True)
     _add_minilm(_Bert(builder, config, weights, batch, sequence))
-    return builder.save(out, "all-MiniLM-L6-v2", OPSET, IR_VERSION)
+    return builder.save(out, name, OPSET, IR_VERSION)
 
 
 def _model_folder() -> Path:
