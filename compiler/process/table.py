@@ -82,7 +82,7 @@ OPERATIONS = {
         Operation(SurveyRequest, "models", _LONG, lost=_READING, loads=True),
         Operation(ImportGenerationRequest, "models", _LONG, lost=_IMPORT, loads=True, imports=1),
         Operation(ImportSizesRequest, "models", _LONG, lost=_IMPORT, loads=True, imports=1),
-        Operation(ImportAnySizeRequest, "models", _LONG, lost=_IMPORT, loads=True, imports=2),
+        Operation(ImportAnySizeRequest, "models", _LONG, lost=_IMPORT, loads=True, imports=3),
         Operation(GraphTextRequest, "models", _LONG, lost=_IMPORT, loads=True, imports=1),
         Operation(DefineRequest, "kernels", _LONG, loads=True),
         Operation(AdoptRequest, "kernels", loads=True),

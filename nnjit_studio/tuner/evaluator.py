@@ -112,13 +112,12 @@ class Evaluator:
             )
         return self._recorded(compiled, state, result, replace(verdict, state="default")).ms
 
-    def record_default(self, state: WorkloadState, samples_ms: tuple[float, ...]) -> Measured:
-        """Record samples of a default kernel, checked before, that a duel took of it."""
-        kernel = state.default
+    def record_default(self, state: WorkloadState, duel: Measured) -> Measured:
+        """Record the samples of a default kernel, checked before, that a duel took of it."""
+        kernel, samples_ms = state.default, duel.incumbent_ms
         compiled = CompileResult(kernel.workload, None, (kernel,))
-        result = RunResult(
-            kernel.workload, kernel.settings, kernel.tier, samples_ms, (), 1, 0.0, True
-        )
+        named = (kernel.workload, kernel.settings, kernel.tier)
+        result = RunResult(*named, samples_ms, (), 1, 0.0, True, gpu_clock=duel.gpu_clock)
         return self._recorded(compiled, state, result, Verdict("default", ""))
 
     def challenge(

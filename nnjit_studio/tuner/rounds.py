@@ -219,7 +219,7 @@ class Rounds:
             return
         renew_default(state, samples)
         if state.incumbent is state.default:
-            yield self._evaluator.record_default(state, measured.incumbent_ms)
+            yield self._evaluator.record_default(state, measured)
 
     def _policy(self, state: WorkloadState) -> MeasurePolicy:
         """How long a duel of this workload may take."""
