@@ -39,7 +39,8 @@ export class Engine {
   load(plan, others = {}, sizes = null) {
     this.dispose();
     const all = Object.entries({ [MAIN]: plan, ...others });
-    checkPlans(all.map(([, each]) => each));
+    const loops = sizes?.loops ?? null;
+    checkPlans(all.map(([, each]) => each), loops);
     const { pages, state, total_bytes, addresses } = layoutMemory(all.map(([, each]) => each));
     let memory;
     try {
@@ -51,7 +52,7 @@ export class Engine {
       );
     }
     for (const [i, [name, each]] of all.entries()) {
-      this.#plans.set(name, { plan: each, memory, state, addresses: addresses[i], calls: null });
+      this.#plans.set(name, { plan: each, memory, state, addresses: addresses[i], loops, calls: null });
       for (const buffer of each.buffers) if (buffer.pack) this.#weights.set(buffer.offset, { buffer, pack: buffer.pack, width: 0 });
     }
     this.#sizes = sizes;

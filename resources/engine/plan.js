@@ -4,7 +4,6 @@
  */
 import { checkAppend } from "./append.js";
 import { EngineError } from "./errors.js";
-import { checkLoop } from "./loop.js";
 import { layoutBytes, WORD_BYTES } from "./repack.js";
 import { ARRAYS } from "./arrays.js";
 
@@ -16,7 +15,8 @@ const PLAN_VERSION = 4;
 const OLDEST_PLAN_VERSION = 1;
 /** A plan with formulas in place of numbers (engine/open). */
 export const OPEN_VERSION = 5;
-const OPERATIONS = ["call", "append", "loop", "end", "return"];
+const OPERATIONS = ["call", "append", "return"];
+const EDGES = ["loop", "end"];
 export const PAGE_BYTES = 65536;
 
 /** The name of the plan that runs when none is named. */
@@ -30,7 +30,7 @@ export const EXTEND = "extend";
 export const WEIGHTS_BASE = 1024;
 export const ALIGNMENT_BYTES = 64;
 
-/** @import { Layout, Plan, PlanBuffer, Registered, Tensor, TensorSpec, Weight } from "../types/engine.js" */
+/** @import { Layout, Loops, Plan, PlanBuffer, Registered, Tensor, TensorSpec, Weight } from "../types/engine.js" */
 
 /**
  * The plan as a GPU runs it.
@@ -61,8 +61,9 @@ export function specBytes(spec) {
 /**
  * Refuses a plan that this engine cannot run in full.
  * @param {Plan} plan
+ * @param {Loops | null} loops
  */
-function checkPlan(plan) {
+function checkPlan(plan, loops) {
   if (!(plan.version >= OLDEST_PLAN_VERSION && plan.version <= PLAN_VERSION))
     throw new EngineError(
       `The plan has version ${plan.version}, this engine runs versions ${OLDEST_PLAN_VERSION} to ${PLAN_VERSION}.`,
@@ -86,7 +87,7 @@ function checkPlan(plan) {
     if (!(specBytes(spec) <= plan.buffers[buffer]?.nbytes))
       throw new EngineError(`The buffer of ${spec.name} is missing or too small.`);
   for (const step of plan.steps) {
-    if (!OPERATIONS.includes(step.op))
+    if (!OPERATIONS.includes(step.op) && !(loops && EDGES.includes(step.op)))
       throw new EngineError(
         `The plan holds the instruction "${step.op}", which this engine does not know.`,
         "Use an engine of the Studio that wrote the plan.",
@@ -94,18 +95,19 @@ function checkPlan(plan) {
     if (!step.args.every((a) => a in plan.buffers))
       throw new EngineError(`Step ${step.node || step.workload} of the plan names a buffer that does not exist.`);
     if (step.op === "append") checkAppend(step, plan);
-    if (step.op === "loop") checkLoop(step.loop, plan, step.node);
+    if (step.op === "loop") loops?.checkLoop(step.loop, plan, step.node);
   }
 }
 
 /**
  * Refuses plans that cannot run, or cannot lie in one memory: all have the same weights and state.
  * @param {Plan[]} plans at least one
+ * @param {Loops | null} [loops] where they may have some
  */
-export function checkPlans(plans) {
+export function checkPlans(plans, loops = null) {
   const [{ name, weights_bytes, state_bytes = 0 }] = plans;
   for (const plan of plans) {
-    checkPlan(plan);
+    checkPlan(plan, loops);
     if (plan.weights_bytes !== weights_bytes || (plan.state_bytes ?? 0) !== state_bytes)
       throw new EngineError(`The plans of ${name} do not share their weights and state.`, "Export or import the model again.");
   }

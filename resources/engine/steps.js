@@ -2,12 +2,11 @@
 import { appendRows } from "./append.js";
 import { Choice } from "./choice.js";
 import { EngineError } from "./errors.js";
-import { bindLoop } from "./loop.js";
 import { stepsOf } from "./plan.js";
 import { quantile } from "./quantile.js";
 
-/** @import { Bound } from "./loop.js" */
-/** @import { Call, Inference, Loaded, Loop, Plan, PlanStep, Registered, Tap } from "../types/engine.js" */
+/** @import { Bound } from "./open/loop.js" */
+/** @import { Call, Inference, Loaded, Loop, Loops, Plan, PlanStep, Registered, Tap } from "../types/engine.js" */
 /** @import { Team } from "./team.js" */
 
 const MAX_REPEATS = 1 << 16;
@@ -71,6 +70,7 @@ function bindBody(loaded, { step, bound }, calls) {
   const body = () => {
     for (let i = 0; i < calls.length; i++) execute(calls[i]);
   };
+  const { bindLoop } = /** @type {Loops} */ (loaded.loops);
   const run = bindLoop(/** @type {Loop} */ (step.loop), loaded, body, bound, step.node);
   return { kernel: null, choice: null, solo: run, team: run };
 }

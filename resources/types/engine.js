@@ -100,7 +100,11 @@
  */
 /**
  * A plan in memory, where `state` begins at an address; `calls` is null until every workload of it has a kernel.
- * @typedef {{plan: Plan, memory: WebAssembly.Memory, state: number, addresses: number[], calls: Call[] | null}} Loaded
+ * @typedef {{plan: Plan, memory: WebAssembly.Memory, state: number, addresses: number[], loops: Loops | null, calls: Call[] | null}} Loaded
+ */
+/**
+ * What a plan with loops needs; null where it may have none.
+ * @typedef {typeof import("../engine/open/loop.js").LOOPS} Loops
  */
 /** @typedef {{file: string, sha256: string, nbytes: number}} FileEntry */
 /** @typedef {KernelHeader & {tiers: Partial<Record<string, FileEntry>>}} KernelEntry */

@@ -1,11 +1,11 @@
 /** Loops of a plan: one body, bound once, whose registers have another place in each of its runs. */
-import { EngineError } from "./errors.js";
+import { EngineError } from "../errors.js";
 
-/** @import { Loop, Plan } from "../types/engine.js" */
+/** @import { Loop, Plan } from "../../types/engine.js" */
 /** @typedef {{args: number[], pointers: number[][]}} Bound buffers of a call, and the lists that have their addresses in this order */
 
 /** In place of a buffer that a loop does not have. */
-export const NOWHERE = -1;
+const NOWHERE = -1;
 /** Of a loop that has neither a count from sizes nor one of its own. */
 const MOST_TRIPS = 2 ** 20;
 
@@ -18,7 +18,7 @@ const MOST_TRIPS = 2 ** 20;
  * @param {string} node its name
  * @returns {() => void}
  */
-export function bindLoop(loop, { plan, memory, addresses }, body, bound, node) {
+function bindLoop(loop, { plan, memory, addresses }, body, bound, node) {
   const { carried, rows, copies, going, number, count } = loop;
   const nbytes = plan.buffers.map((b) => b.nbytes);
   const places = new Map([...carried.flatMap(({ read, written }) => [read, written]), ...rows.map(({ row }) => row)].map((r) => [r, uses(r, bound)]));
@@ -87,7 +87,7 @@ function fill(target, source) {
  * @param {Plan} plan
  * @param {string} node
  */
-export function checkLoop(loop, { buffers }, node) {
+function checkLoop(loop, { buffers }, node) {
   if (!loop) throw new EngineError(`The loop ${node} of the plan does not say what it repeats.`);
   const { trips, count, number, carried, rows, copies } = loop;
   const size = (/** @type {number} */ b) => buffers[b]?.nbytes ?? -1;
@@ -103,3 +103,6 @@ export function checkLoop(loop, { buffers }, node) {
     copies.every(([from, to]) => size(to) >= 0 && size(from) >= size(to) && buffers[to].region !== "weight"); // prettier-ignore
   if (!fits) throw new EngineError(`The loop ${node} of the plan does not fit into its buffers.`);
 }
+
+/** What an engine needs for plans with loops, which only models of any size have. */
+export const LOOPS = { bindLoop, checkLoop };
