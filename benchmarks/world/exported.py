@@ -9,12 +9,10 @@ their sizes. Compared with ONNX Runtime, as in world.py.
 
 from __future__ import annotations
 
-import argparse
-import sys
 from pathlib import Path
 
 import numpy as np
-from world import Feeds, Sizes, as_markdown, measured, put
+from world import Feeds, Sizes, measure, parser_of
 
 TITLE = "Exported by torch.onnx with open sizes"
 ABOUT = (
@@ -65,24 +63,16 @@ def arrays(sizes: Sizes, rng: np.random.Generator) -> Feeds:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("files", type=Path, help="Folder of the exported files.")
-    parser.add_argument("--out", type=Path, required=True, help="Folder for arrays.")
-    parser.add_argument("--only", default="", help="Files whose name has this in it.")
-    parser.add_argument("--markdown", type=Path, help="File whose table is replaced.")
-    parser.add_argument("--no-sandbox", action="store_true")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    rows = []
-    for path in sorted(given.files.glob("*.onnx")):
-        if given.only in path.name:
-            rng = np.random.default_rng(0)
-            feeds = [arrays(each, rng) for each in SIZES[path.name.split(".")[0]]]
-            rows.append(measured(path, feeds, given.out, given.no_sandbox))
-    if given.markdown:
-        put(given.markdown, as_markdown(TITLE, ABOUT, rows))
-    if not all(row.right and row.bundle_right for row in rows):
-        sys.exit(1)
+
+    def feeds(path: Path) -> list[Feeds]:
+        rng = np.random.default_rng(0)
+        return [arrays(each, rng) for each in SIZES[path.name.split(".")[0]]]
+
+    measure(sorted(given.files.glob("*.onnx")), feeds, given, TITLE, ABOUT)
 
 
 if __name__ == "__main__":

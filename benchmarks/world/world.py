@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -260,36 +260,47 @@ def _worst(errors: Sequence[float]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="Folder for wheels and arrays.")
+    given = parser_of(__doc__).parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+
+    def feeds(path: Path) -> list[Feeds]:
+        rng, model = np.random.default_rng(0), onnx.load(path)
+        return [feeds_of(model, each, rng) for each in FILES[path.stem]]
+
+    measure(fetch(given.out), feeds, given, TITLE, ABOUT)
+
+
+def parser_of(about: str | None) -> argparse.ArgumentParser:
+    """The options of this program and of its twin for exported files."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--out", type=Path, required=True, help="Folder for files and arrays.")
     parser.add_argument("--only", default="", help="Files whose name has this in it.")
     parser.add_argument("--markdown", type=Path, help="File whose table is replaced.")
     parser.add_argument("--no-sandbox", action="store_true")
-    given = parser.parse_args()
-    given.out.mkdir(parents=True, exist_ok=True)
+    return parser
+
+
+def measure(
+    paths: Iterable[Path], feeds: Callable[[Path], list[Feeds]], given: argparse.Namespace,
+    title: str, about: str,
+) -> None:  # fmt: skip
+    """Print the row of each file, put the table where it is wanted; end with 1 if one is wrong."""
     onnxruntime.set_default_logger_severity(4)
     rows = []
-    for path in fetch(given.out):
+    for path in paths:
         if given.only in path.name:
-            rng, model = np.random.default_rng(0), onnx.load(path)
-            feeds = [feeds_of(model, each, rng) for each in FILES[path.stem]]
-            rows.append(measured(path, feeds, given.out, given.no_sandbox))
+            how = (path, feeds(path), given.out, given.no_sandbox)
+            row = replace(run_file(*how), **run_bundle(*how))
+            right = {"right": row.right, "bundle_right": row.bundle_right}
+            print(json.dumps({**asdict(row), **right}), flush=True)
+            rows.append(row)
     if given.markdown:
-        put(given.markdown, as_markdown(TITLE, ABOUT, rows))
+        _put(given.markdown, as_markdown(title, about, rows))
     if not all(row.right and row.bundle_right for row in rows):
         sys.exit(1)
 
 
-def measured(path: Path, feeds: list[Feeds], folder: Path, no_sandbox: bool) -> Row:
-    """A file's row, which is printed too."""
-    about = (path, feeds, folder, no_sandbox)
-    row = replace(run_file(*about), **run_bundle(*about))
-    right = {"right": row.right, "bundle_right": row.bundle_right}
-    print(json.dumps({**asdict(row), **right}), flush=True)
-    return row
-
-
-def put(file: Path, table: str) -> None:
+def _put(file: Path, table: str) -> None:
     """Put a table in the place of the one with its title."""
     title = table.splitlines()[0]
     head, found, rest = file.read_text().partition(f"{title}\n")

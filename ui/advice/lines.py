@@ -19,6 +19,7 @@ from nnjit_studio.advice.records import (
 )
 from nnjit_studio.advice.text import gain
 from nnjit_studio.ui.widgets.tables import Column
+from nnjit_studio.ui.widgets.text import counted
 from nnjit_studio.verdict.text import kilobytes, times, timing
 
 AS_IT_WAS, IN_USE, OVER, UNJUDGED = "as it was", "in use", "over the error limit", "not judged"
@@ -68,7 +69,7 @@ def lines_of(advice: Advice, in_use: Collection[str] = (), armed: str = "") -> I
     armed
         Name of a refused row whose first click was made.
     """
-    yield Line(advice.model, AS_IT_WAS, advice.base, _threads(advice.threads))
+    yield Line(advice.model, AS_IT_WAS, advice.base, f"On {counted(advice.threads, 'thread')}.")
     # Another file is made of the untouched one: a second such row has none to start from.
     other_file = any(row.apply.recipe for row in advice.rows if row.name in in_use)
     for row in ranked(advice.rows):
@@ -77,10 +78,6 @@ def lines_of(advice: Advice, in_use: Collection[str] = (), armed: str = "") -> I
         note = " ".join(told for told in _to_know(row) if told)
         action = "" if other_file and row.apply.recipe and not used else _action(row, used, armed)
         yield Line(row.title, verdict, row.measured, note, row, action)
-
-
-def _threads(count: int) -> str:
-    return "On 1 thread." if count == 1 else f"On {count} threads."
 
 
 def _to_know(row: Row) -> tuple[str, ...]:
@@ -125,18 +122,14 @@ def _told(write: Callable[[Any], str]) -> Callable[[Any], str]:
     return lambda value: "" if value is None else write(value)
 
 
-def _gain(line: Line) -> str:
+def gain_words(line: Line) -> str:
+    """The gain with its interval below the verdict; empty where none may be stated."""
     stated = line.measured.stated if line.row and line.measured else None
     return times(stated) if stated else ""
 
 
 def _verdict_words(verdict: str) -> str:
     return f"{GLYPHS.get(verdict, '')} {verdict}".strip()
-
-
-def gain_words(line: Line) -> str:
-    """The gain with its interval below the verdict; empty where none may be stated."""
-    return _gain(line)
 
 
 COLUMNS = (
@@ -148,7 +141,7 @@ COLUMNS = (
            in_files="time ms"),
     Column("interval", _of(lambda m: timing(m.ms, m.busy)), _told(str), width=0,
            in_files="time and interval"),
-    Column("gain", _gain, width=0),
+    Column("gain", gain_words, width=0),
     Column("verdict, gain", lambda line: line.verdict, _verdict_words, width=136,
            tip="below it, how many times as fast as the untouched model, of pairs",
            tone=lambda line: TONES.get(line.verdict, "muted"), in_files="verdict"),

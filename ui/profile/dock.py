@@ -201,7 +201,7 @@ class ProfilePanel(JobTable):
         return (
             f"{text.estimate(warm.estimate)} (min {text.time(warm.min_ms)}, "
             f"IQR {text.time(warm.iqr_ms)}, {warm.runs} runs)  ·  "
-            f"{self.result.tier}, {threads} thread{'s' * (threads > 1)}"
+            f"{self.result.tier}, {text.counted(threads, 'thread')}"
         )
 
     def save_trace(self, path: Path) -> None:

@@ -197,7 +197,7 @@ class SizesView(Panel):
         self.memory.show_rows(name, tuple(_memory(row, name) for row in rows))
         self.table.model.set_rows([SizeLine(name, row) for row in rows], keep=False)
         if found is not None:
-            threads = f"{found.threads} thread{'s' * (found.threads > 1)}"
+            threads = text.counted(found.threads, "thread")
             said = f"Sizes of {name}, run in turns from one import, on {threads}."
             self.caption.setText(" ".join((said, *found.notes)))
         else:

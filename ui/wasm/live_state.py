@@ -178,7 +178,7 @@ class LiveState:
             return ""
         wrong = f"{self.answers.wrong} wrong" if self.answers.wrong else "none wrong"
         known = " (known from an earlier session)" * self.from_database
-        swaps = f"{self.swaps} swap{'s' * (self.swaps != 1)}"
+        swaps = text.counted(self.swaps, "swap")
         return (
             f"{'Serves now' if running else 'Served at the end'}: {name_of(self.serving)}{known}.  "
             f"{swaps}.  "
@@ -201,7 +201,7 @@ class LiveState:
 
     def remembered(self, why_not_kept: str) -> str:
         """What the database holds of it."""
-        results = f"{self.committed} result{'s' * (self.committed != 1)}"
+        results = text.counted(self.committed, "result")
         if why_not_kept:
             return f"{results}, not kept: {why_not_kept}"
         if not self.won:

@@ -54,9 +54,14 @@ def time(ms: float | None) -> str:
     return f"{digits3(ms / 1000)} s" if abs(ms) >= 10_000 else f"{latency(ms)} ms"
 
 
-def nodes(n: int) -> str:
+def counted(n: int, what: str) -> str:
     """``1 node`` or ``6 nodes``."""
-    return f"{n} node{'s' * (n != 1)}"
+    return f"{n} {what}{'s' * (n != 1)}"
+
+
+def nodes(n: int) -> str:
+    """Nodes, :func:`counted`."""
+    return counted(n, "node")
 
 
 def estimate(found: Estimate) -> str:

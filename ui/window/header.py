@@ -174,8 +174,8 @@ class Header(QFrame):
             applied = [f"in use: {', '.join(state.applied)}"] if state.applied else []
             facts = [
                 *applied,
-                _counted(len(model.graph.nodes), "fused node"),
-                f"{_counted(len(model.workloads), 'workload')}, {tunable} tunable",
+                text.counted(len(model.graph.nodes), "fused node"),
+                f"{text.counted(len(model.workloads), 'workload')}, {tunable} tunable",
                 f"{text.nbytes(model.plan.weights_bytes)} weights",
                 f"imported in {sum(model.import_ms.values()) / 1e3:.1f} s",
             ]
@@ -262,10 +262,6 @@ def _action_button(action: QAction) -> QPushButton:
 
     action.changed.connect(follow)
     return button
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _phases(import_ms: Mapping[str, float]) -> str:

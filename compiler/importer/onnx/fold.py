@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper
 
 from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody, kept, loop_of, scan_of
-from nnjit_studio.compiler.importer.onnx.walk import Walk, refuse
+from nnjit_studio.compiler.importer.onnx.walk import Walk, attribute_of, refuse
 
 MAX_TRIPS = 128
 """Iterations of a Loop or Scan: each becomes kernels of its own in the plan."""
@@ -65,18 +63,11 @@ def fold_for(
     return model, frozenset(walk.relied)
 
 
-def _attribute(node: onnx.NodeProto, name: str, default: Any = None) -> Any:
-    for attribute in node.attribute:
-        if attribute.name == name:
-            return helper.get_attribute_value(attribute)
-    return default
-
-
 def _shape(w: Walk, node: onnx.NodeProto) -> bool:
     shape = w.shape(node.input[0])
     if shape is None:
         return False
-    part = shape[_attribute(node, "start", 0) : _attribute(node, "end", None)]
+    part = shape[attribute_of(node, "start", 0) : attribute_of(node, "end", None)]
     w.settle(node.output[0], np.array(part, np.int64))
     return True
 
@@ -95,7 +86,7 @@ def _identity(w: Walk, node: onnx.NodeProto) -> bool:
 
 def _if(w: Walk, node: onnx.NodeProto) -> bool:
     condition = node.input[0]
-    branches = [_attribute(node, "then_branch"), _attribute(node, "else_branch")]
+    branches = [attribute_of(node, "then_branch"), attribute_of(node, "else_branch")]
     decided = w.decides(condition)
     if decided is not None:
         taken = branches[0 if bool(decided.reshape(-1)[0]) else 1]
@@ -115,7 +106,7 @@ def _stacked(w: Walk, parts: Sequence[str], axis: int = 0) -> str:
 
 def _loop(w: Walk, node: onnx.NodeProto) -> bool:
     trips, condition, *carried = node.input
-    body = _attribute(node, "body")
+    body = attribute_of(node, "body")
     if kept(w, node, loop_of):
         return True
     count = w.decides(trips)
@@ -147,10 +138,10 @@ def _loop(w: Walk, node: onnx.NodeProto) -> bool:
 
 
 def _scan(w: Walk, node: onnx.NodeProto) -> bool:
-    body, count = _attribute(node, "body"), _attribute(node, "num_scan_inputs")
+    body, count = attribute_of(node, "body"), attribute_of(node, "num_scan_inputs")
     states, sources = list(node.input[:-count]), node.input[-count:]
-    axes = _attribute(node, "scan_input_axes", [0] * count)
-    backwards = _attribute(node, "scan_input_directions", [0] * count)
+    axes = attribute_of(node, "scan_input_axes", [0] * count)
+    backwards = attribute_of(node, "scan_input_directions", [0] * count)
     outs = len(body.output) - len(states)
     first = w.shape(sources[0])
     if w.opsets[""] < 9 or first is None:
@@ -170,9 +161,9 @@ def _scan(w: Walk, node: onnx.NodeProto) -> bool:
         states = results[: len(states)]
         for scan, part in zip(scans, results[len(states) :], strict=True):
             scan.append(part)
-    turned = _attribute(node, "scan_output_directions", [0] * outs)
+    turned = attribute_of(node, "scan_output_directions", [0] * outs)
     scans = [s[::-1] if t else s for s, t in zip(scans, turned, strict=True)]
-    places = _attribute(node, "scan_output_axes", [0] * outs)
+    places = attribute_of(node, "scan_output_axes", [0] * outs)
     stacks = [_stacked(w, scan, axis) for scan, axis in zip(scans, places, strict=True)]
     w.alias.update((n, f) for n, f in zip(node.output, [*states, *stacks], strict=True) if n)
     return True
@@ -196,8 +187,8 @@ def _sequence(w: Walk, node: onnx.NodeProto) -> bool:
     if kind == "SequenceLength":
         w.settle(out, np.array(len(parts), np.int64))
     elif kind == "ConcatFromSequence":
-        axis = _attribute(node, "axis", 0)
-        new = _attribute(node, "new_axis", 0)
+        axis = attribute_of(node, "axis", 0)
+        new = attribute_of(node, "new_axis", 0)
         w.alias[out] = _stacked(w, parts, axis) if new else w.emit("Concat", *parts, axis=axis)
     else:
         position = (*node.input, "", "")[2 if kind == "SequenceInsert" else 1]
@@ -220,7 +211,7 @@ def _split(w: Walk, node: onnx.NodeProto) -> list[str]:
     lengths = node.input[1] if len(node.input) > 1 else ""
     if shape is None or (lengths and lengths not in w.values):
         raise refuse(node, "an input of known shape and lengths that are known ahead")
-    axis = _attribute(node, "axis", 0) % len(shape)
+    axis = attribute_of(node, "axis", 0) % len(shape)
     given = w.values[lengths] if lengths else np.array(1)
     whole = shape[axis]
     ends = np.cumsum(given) if given.ndim else np.arange(int(given), whole + int(given), int(given))
@@ -229,7 +220,7 @@ def _split(w: Walk, node: onnx.NodeProto) -> list[str]:
         bounds = (w.constant(np.array([n], np.int64)) for n in (start, end, axis))
         parts.append(w.emit("Slice", source, *bounds))
         start = end
-    if not lengths and not _attribute(node, "keepdims", 1):
+    if not lengths and not attribute_of(node, "keepdims", 1):
         parts = [w.emit("Squeeze", part, axes=[axis]) for part in parts]
     return parts
 

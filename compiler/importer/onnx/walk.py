@@ -337,6 +337,14 @@ def _small(dtype: int, dims: Iterable[int]) -> bool:
     return math.prod(dims) <= (_MAX_FLOATS if floats else _MAX_INTEGERS)
 
 
+def attribute_of(node: onnx.NodeProto, name: str, default: Any = None) -> Any:
+    """Value of a node's attribute."""
+    for attribute in node.attribute:
+        if attribute.name == name:
+            return helper.get_attribute_value(attribute)
+    return default
+
+
 def refuse(node: onnx.NodeProto, what: str) -> UnsupportedOpError:
     name = node.name or node.output[0]
     return UnsupportedOpError(f"The operator {node.op_type} of node {name!r} needs {what}.", _HINT)

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import TypeProto, helper, numpy_helper
 
-from nnjit_studio.compiler.importer.onnx.walk import Walk, refuse
+from nnjit_studio.compiler.importer.onnx.walk import Walk, attribute_of, refuse
 from nnjit_studio.compiler.tvm_adapter.loops import LOOP_FORM, LOOP_OP
 from nnjit_studio.errors import UnsupportedOpError
 from nnjit_studio.model.plan import MOST_TRIPS
@@ -86,7 +86,7 @@ def kept(w: Walk, node: onnx.NodeProto, form_of: Callable[[Walk, onnx.NodeProto]
 def loop_of(w: Walk, node: onnx.NodeProto) -> _Form | None:
     """The form of a Loop; None where it is better laid out."""
     trips, condition, *carried = node.input
-    graph = _attribute(node, "body")
+    graph = attribute_of(node, "body")
     number, going, *names = [p.name for p in graph.input]
     known = w.values.get(condition) if condition else np.array(True)
     if trips in w.stored or (known is not None and not bool(known.reshape(-1)[0])):
@@ -121,10 +121,10 @@ def loop_of(w: Walk, node: onnx.NodeProto) -> _Form | None:
 
 def scan_of(w: Walk, node: onnx.NodeProto) -> _Form | None:
     """The form of a Scan along first axes; None for another one."""
-    graph, count = _attribute(node, "body"), _attribute(node, "num_scan_inputs")
+    graph, count = attribute_of(node, "body"), attribute_of(node, "num_scan_inputs")
     states, sources = list(node.input[:-count]), list(node.input[-count:])
     outs = len(graph.output) - len(states)
-    axes = (*_attribute(node, "scan_input_axes", []), *_attribute(node, "scan_output_axes", []))
+    axes = (*attribute_of(node, "scan_input_axes", []), *attribute_of(node, "scan_output_axes", []))
     if any(axes):
         return None
     int64 = helper.make_tensor_type_proto(onnx.TensorProto.INT64, ())
@@ -135,8 +135,8 @@ def scan_of(w: Walk, node: onnx.NodeProto) -> _Form | None:
         trips, *row = w.shape(name) or ()
         types.append(helper.make_tensor_type_proto(whole.tensor_type.elem_type, row))
     ports = [f"{node.output[0]}//number", *(p.name for p in graph.input)]
-    scanned = tuple(map(bool, _attribute(node, "scan_input_directions", [0] * count)))
-    turned = tuple(map(bool, _attribute(node, "scan_output_directions", [0] * outs)))
+    scanned = tuple(map(bool, attribute_of(node, "scan_input_directions", [0] * count)))
+    turned = tuple(map(bool, attribute_of(node, "scan_output_directions", [0] * outs)))
     outputs = [o.name for o in graph.output]
     return _Form(graph, ports, types, {}, outputs, [*states, *sources], trips, False, len(states),
                  scanned, turned)  # fmt: skip
@@ -222,7 +222,7 @@ def _stays_true(w: Walk, graph: onnx.GraphProto, going: str) -> bool:
         return True
     held = {t.name: numpy_helper.to_array(t) for t in graph.initializer if t.name == name}
     if name in made and made[name].op_type == "Constant":
-        held[name] = numpy_helper.to_array(_attribute(made[name], "value"))
+        held[name] = numpy_helper.to_array(attribute_of(made[name], "value"))
     elif name not in made and name not in held:
         found = w.values.get(w.resolve(name))
         held |= {} if found is None else {name: found}
@@ -251,10 +251,3 @@ def _type(w: Walk, node: onnx.NodeProto, name: str) -> TypeProto:
 def _text(kind: TypeProto) -> str:
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(kind.tensor_type.elem_type)).name
     return " ".join((dtype, *(str(d.dim_value) for d in kind.tensor_type.shape.dim)))
-
-
-def _attribute(node: onnx.NodeProto, name: str, default: Any = None) -> Any:
-    for attribute in node.attribute:
-        if attribute.name == name:
-            return helper.get_attribute_value(attribute)
-    return default
