@@ -5,8 +5,7 @@ import { EngineError } from "./errors.js";
 import { stepsOf } from "./plan.js";
 import { quantile } from "./quantile.js";
 
-/** @import { Bound } from "./open/loop.js" */
-/** @import { Call, Inference, Loaded, Loop, Loops, Plan, PlanStep, Registered, Tap } from "../types/engine.js" */
+/** @import { Bound, Call, Inference, Loaded, Loop, Loops, Plan, PlanStep, Registered, Tap } from "../types/engine.js" */
 /** @import { Team } from "./team.js" */
 
 const MAX_REPEATS = 1 << 16;

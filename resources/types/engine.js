@@ -102,9 +102,12 @@
  * A plan in memory, where `state` begins at an address; `calls` is null until every workload of it has a kernel.
  * @typedef {{plan: Plan, memory: WebAssembly.Memory, state: number, addresses: number[], loops: Loops | null, calls: Call[] | null}} Loaded
  */
+/** Buffers of a call in a loop, and the lists that have their addresses in this order. @typedef {{args: number[], pointers: number[][]}} Bound */
 /**
- * What a plan with loops needs; null where it may have none.
- * @typedef {typeof import("../engine/open/loop.js").LOOPS} Loops
+ * What an engine needs for plans with loops; null where they may have none.
+ * @typedef {object} Loops
+ * @property {(loop: Loop, loaded: {plan: Plan, memory: WebAssembly.Memory, addresses: number[]}, body: () => void, bound: Bound[], node: string) => () => void} bindLoop the loop as one step; `body` runs all its steps, which read and write what is `bound`
+ * @property {(loop: Loop | undefined, plan: Plan, node: string) => void} checkLoop refuses one that would read or write outside its buffers
  */
 /** @typedef {{file: string, sha256: string, nbytes: number}} FileEntry */
 /** @typedef {KernelHeader & {tiers: Partial<Record<string, FileEntry>>}} KernelEntry */

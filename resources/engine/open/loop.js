@@ -1,8 +1,7 @@
 /** Loops of a plan: one body, bound once, whose registers have another place in each of its runs. */
 import { EngineError } from "../errors.js";
 
-/** @import { Loop, Plan } from "../../types/engine.js" */
-/** @typedef {{args: number[], pointers: number[][]}} Bound buffers of a call, and the lists that have their addresses in this order */
+/** @import { Bound, Loop, Loops, Plan } from "../../types/engine.js" */
 
 /** In place of a buffer that a loop does not have. */
 const NOWHERE = -1;
@@ -104,5 +103,5 @@ function checkLoop(loop, { buffers }, node) {
   if (!fits) throw new EngineError(`The loop ${node} of the plan does not fit into its buffers.`);
 }
 
-/** What an engine needs for plans with loops, which only models of any size have. */
+/** Of plans for any size: no other plan has loops. @type {Loops} */
 export const LOOPS = { bindLoop, checkLoop };
