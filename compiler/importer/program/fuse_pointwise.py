@@ -131,6 +131,7 @@ def joined(program: Program, last: Program, between: Collection[str]) -> Program
 
 def renamed(stage: Stage, names: Mapping[str, str]) -> Stage:
     """The stage on buffers of other names."""
+
     def change(expr: Expr) -> Expr | None:
         if isinstance(expr, Load):
             return Load(names[expr.buffer], rewrite(expr.index, change))

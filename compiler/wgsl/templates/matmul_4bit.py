@@ -23,7 +23,7 @@ from nnjit_studio.records.gpu_candidate import GpuCandidate
 FEW_ROWS = 8
 """Up to so many rows share a decoded word in registers."""
 LARGE = 2048
-"""Rows and columns of a matrix from which on a GPU's memory, not its start, limits a row's product."""
+"""Rows and columns of a matrix from which on memory, not its start, limits a row's product."""
 _DECODING = "half"
 """The fastest of every 4-bit product that was tuned on a large GPU, and as exact as the others."""
 _SUBGROUPS = "wgsl-subgroups"
