@@ -72,8 +72,8 @@ def _joined(run: Sequence[ProgramCall]) -> ProgramCall:
                 name = f"out{len(outputs)}"
                 outputs.append((replace(buffer, name=name), value))
             else:
-                known = replace(buffer, name=f"in{len(inputs)}"), value
-                name = inputs.setdefault(value.name, known)[0].name
+                port = replace(buffer, name=f"in{len(inputs)}"), value
+                name = inputs.setdefault(value.name, port)[0].name
             names[buffer.name] = name
         stages += [renamed(stage, names) for stage in call.program.stages]
     ports = (*inputs.values(), *outputs)
