@@ -165,7 +165,7 @@ def _fuse_attention(calls: ImportedCalls, imports: Import) -> ImportedCalls:
 
 
 def _merge_siblings(calls: ImportedCalls, imports: Import) -> ImportedCalls:
-    return calls if imports.any_size else merge_siblings(calls)
+    return calls if imports.any_size else merge_siblings(calls, imports.views)
 
 
 def _fold(model: onnx.ModelProto, imports: Import) -> onnx.ModelProto:

@@ -7,7 +7,7 @@ product. On a GPU each such step costs a dispatch, several times what its few el
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from nnjit_studio.compiler.importer.program.fuse_pointwise import is_pointwise, renamed
@@ -20,16 +20,22 @@ _MOST_BUFFERS = 8
 """Those of a dispatch that every GPU can bind."""
 
 
-def merge_siblings(calls: ImportedCalls) -> ImportedCalls:
-    """The same model with fewer calls; a merged one has the results of all its calls."""
-    return replace(calls, calls=tuple(_joined(run) for run in _runs(calls.calls)))
+def merge_siblings(calls: ImportedCalls, root: Mapping[str, str]) -> ImportedCalls:
+    """The same model with fewer calls; a merged one has the results of all its calls.
+
+    Parameters
+    ----------
+    root
+        What each view is a view of, by name.
+    """
+    return replace(calls, calls=tuple(_joined(run) for run in _runs(calls.calls, root)))
 
 
-def _runs(calls: Sequence[ProgramCall]) -> Iterator[list[ProgramCall]]:
+def _runs(calls: Sequence[ProgramCall], root: Mapping[str, str]) -> Iterator[list[ProgramCall]]:
     """All calls in order, those that become one together."""
     run: list[ProgramCall] = []
     for call in calls:
-        if run and not _joins(run, call):
+        if run and not _joins(run, call, root):
             yield run
             run = []
         run.append(call)
@@ -37,22 +43,24 @@ def _runs(calls: Sequence[ProgramCall]) -> Iterator[list[ProgramCall]]:
         yield run
 
 
-def _joins(run: Sequence[ProgramCall], call: ProgramCall) -> bool:
+def _joins(run: Sequence[ProgramCall], call: ProgramCall, root: Mapping[str, str]) -> bool:
     first = run[0]
     if not (_is_small(first) and _is_small(call) and _extents(first) == _extents(call)):
         return False
     given = {v.name for c in run for v in c.inputs}
-    made = {v.name for c in run for v in c.outputs}
+    made = {root.get(v.name, v.name) for c in run for v in c.outputs}
     read = {v.name: v for v in call.inputs}
     common = any(v.constant is None for name, v in read.items() if name in given)
+    apart = made.isdisjoint(root.get(name, name) for name in read)
     buffers = len(given | read.keys()) + len(made) + len(call.outputs)
-    return common and made.isdisjoint(read) and buffers <= _MOST_BUFFERS
+    return common and apart and buffers <= _MOST_BUFFERS
 
 
 def _is_small(call: ProgramCall) -> bool:
     roles = {b.role for b in call.program.buffers}
     small = all(math.prod(v.shape) <= MOST_ELEMENTS and v.dtype == "f32" for v in call.outputs)
-    return small and roles == {"input", "output"} and is_pointwise(call.program)
+    plain = roles == {"input", "output"} and bool(call.program.stages)
+    return small and plain and is_pointwise(call.program)
 
 
 def _extents(call: ProgramCall) -> list[list[int]]:

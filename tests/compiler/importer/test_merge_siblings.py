@@ -12,6 +12,17 @@ from test_importer import check_against_onnxruntime
 
 from nnjit_studio.compiler.importer import BuiltModel, import_model
 from nnjit_studio.compiler.importer.program import merge_siblings
+from nnjit_studio.compiler.ir.tensor_ir import (
+    Axis,
+    Buffer,
+    Expr,
+    Load,
+    Program,
+    Stage,
+    Store,
+    Var,
+)
+from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
 
 pytestmark = pytest.mark.filterwarnings("ignore:Renaming name")
 
@@ -49,3 +60,20 @@ def test_other_sizes_and_large_results_stay_apart(
     monkeypatch.setattr(merge_siblings, "MOST_ELEMENTS", 23)
     large = import_model(two_slices(tmp_path / "large.onnx"), tmp_path / "w.bin")
     assert len(calls(large)) == 2
+
+
+def test_what_reads_a_view_of_another_result_comes_after_it() -> None:
+    x, y, seen, z = (Value(name, (4,), "f32") for name in ("x", "y", "seen", "z"))
+
+    def summed(inputs: tuple[Value, ...], out: Value) -> ProgramCall:
+        ports = [Buffer(f"in{i}", "f32", (4,), "input") for i in range(len(inputs))]
+        total: Expr = Load("in0", Var("i"))
+        for port in ports[1:]:
+            total = total + Load(port.name, Var("i"))
+        stage = Stage("sum", (Axis("i", 4),), (Store("out0", Var("i"), total),))
+        buffers = (*ports, Buffer("out0", "f32", (4,), "output"))
+        return ProgramCall(Program("sum", buffers, (stage,)), inputs, (out,))
+
+    calls = ImportedCalls((x,), (y, z), (summed((x,), y), summed((x, seen), z)))
+    assert merge_siblings.merge_siblings(calls, {"seen": "y"}) == calls
+    assert len(merge_siblings.merge_siblings(calls, {}).calls) == 1
