@@ -4,7 +4,8 @@
 
 Each cell is measured on one thread, then on two, whose names end with `/2`. Cells are kept in
 FOLDER/cells.json, one after another, so a run that ends goes on where it was; `--again` measures
-them anew, `--files` only makes the models. No cell begins behind the minutes.
+them anew, `--files` only makes the models. No cell begins behind the minutes. Rows of the page
+whose cells FOLDER does not hold stay as they are.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -49,6 +51,14 @@ ROUNDS = 11
 """Fewer have no interval of their ratio."""
 LEAST = 1.2
 """Below it a cell is named."""
+
+_BARS = (
+    f"Below {LEAST}x",
+    "More than half of its memory",
+    "More than 5 % slower than float32",
+    "Error larger than ONNX Runtime Web's",
+)
+_INTERVAL = re.compile(r"([\d.]+)x? \(([\d.]+) to ([\d.]+)\)")
 
 Cells = dict[str, dict[str, Any]]
 
@@ -124,7 +134,8 @@ def table(cells: Mapping[str, Mapping[str, Any]]) -> str:
         lines += ["| two threads | format | ratio | ours, ms | ONNX Runtime Web, ms |"]
         lines += ["|---|---|---|---|---|"]
         lines += [f"| {' | '.join(_row(name, cells)[:5])} |" for name in twice]
-        lines += ["", next(_verdict({name: cells[name] for name in twice}, "two threads"), ""), ""]
+        told = _verdict({name: cells[name] for name in twice}, "two threads")
+        lines += ["", *(line for line in told if not line.startswith(_BARS)), ""]
     return "\n".join(lines)
 
 
@@ -158,24 +169,23 @@ def _verdict(cells: Mapping[str, Mapping[str, Any]], threads: str) -> Iterator[s
     if not good:
         return
     mean = statistics.geometric_mean(c["ratio"]["median"] for c in good.values())
-    loads = sorted(c["load"][0] for c in good.values())
     yield (
         f"{len(good)} of {len(list(all_cells()))} cells, {threads}, geometric mean {mean:.2f}x. "
-        f"Ratios have intervals of 99.9 %, times of 95 %. {next(iter(good.values()))['cpu']}; "
-        f"load average while they ran {loads[0]} to {loads[-1]}."
+        "Ratios have intervals of 99.9 %, times of 95 %."
     )
+    fresh = {n: c for n, c in good.items() if "load" in c}
+    loads = sorted(c["load"][0] for c in fresh.values())
+    if fresh and len(fresh) < len(good):
+        yield f"Measured last, the others earlier: {', '.join(fresh)}."
+    if fresh:
+        cpu = next(iter(fresh.values()))["cpu"]
+        yield f"{cpu}; load average while they ran {loads[0]} to {loads[-1]}."
     slow = [n for n, c in good.items() if c["ratio"]["median"] < LEAST]
     fat = [n for n, c in good.items() if c["memory"] > 0.5]
     wrong = [n for n, c in good.items() if c["errors"]["ours"] > 1.05 * c["errors"]["ort"] + 1e-5]
     twins = {n: cells.get(f"{n.split('/')[0]}/fp32", {}).get("ms") for n in good}
     behind = [n for n, t in twins.items() if t and _median(good[n]) > 1.05 * t["ours"]["median"]]
-    told = {
-        f"Below {LEAST}x": slow,
-        "More than half of its memory": fat,
-        "More than 5 % slower than float32": behind,
-        "Error larger than ONNX Runtime Web's": wrong,
-    }
-    for words, names in told.items():
+    for words, names in zip(_BARS, (slow, fat, behind, wrong), strict=True):
         yield f"{words}: {', '.join(names) or 'none'}."
 
 
@@ -190,10 +200,35 @@ def all_cells(ending: str = "") -> Iterator[str]:
             yield f"{model}/{format_}{ending}"
 
 
+def cells_of(text: str) -> Cells:
+    """The cells of a table, as far as its rows tell them."""
+    found: Cells = {}
+    for line in text.splitlines():
+        model, *columns = [c.strip() for c in line.strip("|").split("|")]
+        read = [_INTERVAL.fullmatch(c) for c in columns[1:4]]
+        if model not in MODELS or len(read) < 3 or not all(read):
+            continue
+        ratio, ours, ort = (
+            dict(zip(("median", "low", "high"), map(float, m.groups()), strict=True))
+            for m in read
+            if m
+        )
+        cell: dict[str, Any] = {"ratio": ratio, "ms": {"ours": ours, "ort": ort}, "memory": 0.0}
+        cell["errors"] = {"ours": 0.0, "ort": 0.0}
+        if rest := columns[5:]:
+            cell["memory"] = float(rest[0].rstrip("%")) / 100
+            cell["errors"] = {"ours": float(rest[1]), "ort": float(rest[2])}
+        found[f"{model}/{columns[0]}{'' if rest else '/2'}"] = cell
+    return found
+
+
 def write_page(cells: Mapping[str, Mapping[str, Any]], page: Path = PAGE) -> None:
+    """Write the table, with the rows that it had of cells that are not given."""
     text = page.read_text("utf-8")
     before, rest = text.split(BEGIN)
-    page.write_text(f"{before}{BEGIN}{table(cells)}{END}{rest.split(END)[1]}", "utf-8")
+    old, after = rest.split(END)
+    whole = {**cells_of(old), **cells}
+    page.write_text(f"{before}{BEGIN}{table(whole)}{END}{after}", "utf-8")
 
 
 def run(options: argparse.Namespace, cells: Cells, kept: Path) -> None:

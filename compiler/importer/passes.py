@@ -20,6 +20,7 @@ from nnjit_studio.compiler.importer.program.fuse_pointwise import fuse_pointwise
 from nnjit_studio.compiler.importer.program.half_weights import keep_halves
 from nnjit_studio.compiler.importer.program.keep_whole import keep_whole
 from nnjit_studio.compiler.importer.program.merge_products import merge_products
+from nnjit_studio.compiler.importer.program.merge_siblings import merge_siblings
 from nnjit_studio.compiler.importer.program.share_scales import share_scales
 from nnjit_studio.compiler.importer.program.split_columns import split_columns
 from nnjit_studio.compiler.importer.program.take_views import take_views
@@ -163,6 +164,10 @@ def _fuse_attention(calls: ImportedCalls, imports: Import) -> ImportedCalls:
     return calls if imports.any_size else fuse_attention(calls, imports.views)
 
 
+def _merge_siblings(calls: ImportedCalls, imports: Import) -> ImportedCalls:
+    return calls if imports.any_size else merge_siblings(calls, imports.views)
+
+
 def _fold(model: onnx.ModelProto, imports: Import) -> onnx.ModelProto:
     model, imports.relied = fold_for(model, imports.values, imports.bodies)
     return model
@@ -218,6 +223,7 @@ CALL_PASSES: Stage[ImportedCalls] = Stage(
             "attention is one kernel that keeps the scores of a few queries in a small workspace",
             _fuse_attention,
         ),
+        ("merge_siblings", _merge_siblings),
         ("winograd", _winograd),
         ("keep_whole", lambda calls, imports: keep_whole(calls)),
         ("share_scales", lambda calls, imports: share_scales(calls)),

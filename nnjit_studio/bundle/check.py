@@ -14,6 +14,8 @@ from nnjit_studio.model.plan import HALF_BYTES, MOST_TRIPS, NOWHERE, WORD_BYTES,
 
 MEMORY_BYTES = 2**32
 """Addresses of a Wasm memory are 32 bits."""
+GPU_BYTES = 2**40
+"""Far above any GPU's memory, which the engine asks for buffer by buffer."""
 
 
 def plan_problems(
@@ -21,6 +23,7 @@ def plan_problems(
     kernels: Mapping[str, BundleKernel],
     pointers: Mapping[str, int],
     layouts: dict[int, int] | None = None,
+    most_bytes: int = MEMORY_BYTES,
 ) -> Iterator[str]:
     """What is wrong with a plan, one sentence each.
 
@@ -33,9 +36,11 @@ def plan_problems(
     layouts
         Panel width of each packable weight by offset, of other plans over the
         same weights; those of this plan are added.
+    most_bytes
+        Of memory; more where a GPU may run the plan.
     """
     regions = {"weight": plan.weights_bytes, "arena": plan.arena_bytes, "state": plan.state_bytes}
-    if min(regions.values()) < 0 or sum(regions.values()) > MEMORY_BYTES:
+    if min(regions.values()) < 0 or sum(regions.values()) > most_bytes:
         yield "The plan needs more memory than a page has."
     regions["row"] = MEMORY_BYTES  # a loop's register lies in another buffer
     for i, buffer in enumerate(plan.buffers):

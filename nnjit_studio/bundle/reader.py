@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from nnjit_studio.bundle.candidates import candidate_problems
-from nnjit_studio.bundle.check import generation_problems, open_problems, plan_problems
+from nnjit_studio.bundle.check import (
+    GPU_BYTES,
+    MEMORY_BYTES,
+    generation_problems,
+    open_problems,
+    plan_problems,
+)
 from nnjit_studio.bundle.engine import engine_files
 from nnjit_studio.bundle.gpu_kernels import kernel_problems
 from nnjit_studio.bundle.manifest import MANIFEST_FILE, README_FILE, BundleFile, Manifest, safe_path
@@ -235,9 +241,10 @@ def _content_problems(archive: zipfile.ZipFile, manifest: Manifest) -> Iterator[
     if len(kernels) < len(manifest.kernels):
         yield "A workload has two kernels."
     layouts: dict[int, int] = {}
+    most = GPU_BYTES if manifest.gpu_kernels else MEMORY_BYTES
     plan, open_plan = _read_any(archive, manifest.plan)
     if open_plan is None:
-        yield from plan_problems(plan, kernels, pointers, layouts)
+        yield from plan_problems(plan, kernels, pointers, layouts, most)
     else:
         yield from open_problems(open_plan, kernels, pointers)
     if manifest.dims != (open_plan.dims if open_plan else ()):
@@ -247,7 +254,7 @@ def _content_problems(archive: zipfile.ZipFile, manifest: Manifest) -> Iterator[
     )
     others = [p for p in (prefill, extend) if p is not None]
     for other in others:
-        yield from plan_problems(other, kernels, pointers, layouts)
+        yield from plan_problems(other, kernels, pointers, layouts, most)
     if manifest.trials or manifest.candidates:
         ours = {w: pointers[w] for w in kernels if w in pointers}
         yield from candidate_problems(

@@ -63,6 +63,13 @@ def test_a_bundle_without_them_says_nothing_of_them(write: Callable[..., Path]) 
     assert manifest.gpu_kernels == () and "gpu_kernels" not in manifest.to_json()
 
 
+def test_wasm_memory_ends_where_that_of_a_gpu_does_not(write: Callable[..., Path]) -> None:  # noqa: F811
+    plan = replace(read_bundle(write()).plan, arena_bytes=5 << 30)
+    assert verify_bundle(write(plan=plan, kernels=[*kernels(), *gpu_kernels()])).ok
+    with pytest.raises(BundleError, match="more memory than a page has"):
+        write(plan=plan)
+
+
 def test_some_workloads_without_a_kernel_are_refused(write: Callable[..., Path]) -> None:  # noqa: F811
     with pytest.raises(BundleError, match="relu#1 has no kernel of the tier wgsl"):
         write(kernels=[*kernels(), *gpu_kernels()[:2]])

@@ -37,7 +37,7 @@ def fuse_pointwise(calls: ImportedCalls, root: Mapping[str, str]) -> ImportedCal
     current = list(calls.calls)
     results = {source(value.name) for value in calls.outputs}
     for last in calls.calls:
-        if len(last.outputs) != 1 or not _is_pointwise(last.program):
+        if len(last.outputs) != 1 or not is_pointwise(last.program):
             continue
         for value in last.inputs:
             maker = next((c for c in current if source(value.name) in _names(c)), None)
@@ -56,7 +56,8 @@ def _names(call: ProgramCall) -> set[str]:
     return {value.name for value in call.outputs}
 
 
-def _is_pointwise(program: Program) -> bool:
+def is_pointwise(program: Program) -> bool:
+    """Whether each element is computed by itself."""
     return all(
         not s.init and not s.steps and all(a.kind != "reduce" for a in s.axes)
         for s in program.stages
@@ -121,20 +122,22 @@ def joined(program: Program, last: Program, between: Collection[str]) -> Program
     }
     order = {"input": 0, "output": 1, "workspace": 2}
     stages = (
-        *(_renamed(s, first) for s in program.stages),
-        *(_renamed(s, second) for s in last.stages),
+        *(renamed(s, first) for s in program.stages),
+        *(renamed(s, second) for s in last.stages),
     )
     name = f"{program.name}_{last.name}"
     return Program(name, tuple(sorted(buffers, key=lambda b: order[b.role])), stages)
 
 
-def _renamed(stage: Stage, names: Mapping[str, str]) -> Stage:
+def renamed(stage: Stage, names: Mapping[str, str]) -> Stage:
+    """The stage on buffers of other names."""
+
     def change(expr: Expr) -> Expr | None:
         if isinstance(expr, Load):
             return Load(names[expr.buffer], rewrite(expr.index, change))
         return None
 
-    def renamed(s: Store) -> Store:
+    def store(s: Store) -> Store:
         return Store(names[s.buffer], rewrite(s.index, change), rewrite(s.value, change))
 
-    return map_stores(stage, renamed)
+    return map_stores(stage, store)

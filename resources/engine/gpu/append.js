@@ -1,25 +1,72 @@
 /** The instruction `append` on a GPU: a kernel that copies new rows of a cache into their slots. */
 import { EngineError } from "../errors.js";
 
-/** @import { Append, Plan } from "../../types/engine.js" */
+/** @import { Append, Plan, PlanStep } from "../../types/engine.js" */
 /** @import { Access } from "../../types/gpu.js" */
 
 const GROUP = 64;
 const MOST_GROUPS = 65535;
+/** Appends of one kernel: rows and cache of each and the slot are within the storage buffers that every device has. */
+const MOST_TOGETHER = 3;
 
 /**
- * Rows, cache and, with `slotted`, the first slot as i64. A slot out of range writes nothing;
- * the engine refuses it before where it knows it.
+ * Neighbouring appends at one slot, which are one dispatch: they write caches alone.
+ * @param {PlanStep[]} steps
+ * @param {number} at of the first
+ * @returns {PlanStep[]}
+ */
+export function appendsFrom(steps, at) {
+  const first = steps[at];
+  const same = (/** @type {PlanStep} */ { append, args }) => append?.nbytes === 4 && args.length === first.args.length && args[2] === first.args[2];
+  const found = [first];
+  const fits = (/** @type {PlanStep} */ step) => same(step) && found.every(({ args }) => args[1] !== step.args[1]);
+  while (same(first) && found.length < MOST_TOGETHER && at + found.length < steps.length && fits(steps[at + found.length])) found.push(steps[at + found.length]);
+  return found;
+}
+
+/**
+ * For each append its rows and its cache; behind them, with `slotted`, the first slot as i64. A slot
+ * out of range writes nothing; the engine refuses it before where it knows it.
  *
- * @param {Append} append
+ * @param {Append[]} appends several only of elements of 4 bytes
  * @param {boolean} slotted
  * @returns {{code: string, entry: string, access: Access[], workgroups: [number, number, number]}}
  */
-export function appendKernel(append, slotted) {
+export function appendKernel(appends, slotted) {
+  let total = 0;
+  const bodies = appends.map((append, n) => {
+    const { count, body } = bodyOf(append, n, slotted);
+    const first = total;
+    total += count;
+    return `if (whole >= ${first}u && whole < ${total}u) { let id = whole - ${first}u; ${body} }`;
+  });
+  const groups = Math.ceil(total / GROUP);
+  const bound = (/** @type {number} */ n) => `@group(0) @binding(${2 * n}) var<storage, read> fresh${n}: array<u32>;
+@group(0) @binding(${2 * n + 1}) var<storage, read_write> cache${n}: array<u32>;`;
+  const code = `${appends.map((_, n) => bound(n)).join("\n")}
+${slotted ? `@group(0) @binding(${2 * appends.length}) var<storage, read> at: array<u32>;` : ""}
+${appends[0].nbytes === 4 ? "" : parts(appends[0].nbytes)}
+@compute @workgroup_size(${GROUP})
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) local: u32) {
+  let whole = (group.y * ${MOST_GROUPS}u + group.x) * ${GROUP}u + local;
+  ${slotted ? "let slot = at[0]; if (at[1] != 0u) { return; }" : "let slot = 0u;"}
+  ${bodies.join("\n  ")}
+}`;
+  const access = /** @type {Access[]} */ ([...appends.flatMap(() => ["read", "read_write"]), ...(slotted ? ["read"] : [])]);
+  return { code, entry: "main", access, workgroups: [Math.min(groups, MOST_GROUPS), Math.ceil(groups / MOST_GROUPS), 1] };
+}
+
+/**
+ * @param {Append} append
+ * @param {number} n its number in the kernel
+ * @param {boolean} slotted
+ * @returns {{count: number, body: string}} threads, and what the one of number `id` does
+ */
+function bodyOf(append, n, slotted) {
   const { heads, rows, capacity, columns } = append;
-  const whole = !columns && (append.width * append.nbytes) % 4 === 0;
-  const width = whole ? (append.width * append.nbytes) / 4 : append.width;
-  const nbytes = whole ? 4 : append.nbytes;
+  const words = !columns && (append.width * append.nbytes) % 4 === 0;
+  const width = words ? (append.width * append.nbytes) / 4 : append.width;
+  const nbytes = words ? 4 : append.nbytes;
   const lines = columns ? heads * width : heads;
   const each = columns ? rows : rows * width;
   const from = columns ? `line / ${width}u * ${rows * width}u + i * ${width}u + line % ${width}u` : `line * ${each}u + i`;
@@ -28,24 +75,11 @@ export function appendKernel(append, slotted) {
   // elements smaller than a word: who writes one must be alone in its word
   const count = nbytes === 4 ? lines * each : stride % 4 === 0 ? lines : 1;
   const loop = (/** @type {string} */ name, /** @type {number} */ end) => `for (var ${name} = 0u; ${name} < ${end}u; ${name}++) {`;
-  const body =
+  const copies =
     nbytes === 4
-      ? `let line = id / ${each}u; let i = id % ${each}u; cache[${to}] = fresh[${from}];`
+      ? `let line = id / ${each}u; let i = id % ${each}u; cache${n}[${to}] = fresh${n}[${from}];`
       : `${count === 1 ? loop("line", lines) : "{ let line = id;"} ${loop("i", each)} put(${to}, ${element(nbytes)}(${from})); } }`;
-  const groups = Math.ceil(count / GROUP);
-  const code = `@group(0) @binding(0) var<storage, read> fresh: array<u32>;
-@group(0) @binding(1) var<storage, read_write> cache: array<u32>;
-${slotted ? "@group(0) @binding(2) var<storage, read> at: array<u32>;" : ""}
-${nbytes === 4 ? "" : parts(nbytes)}
-@compute @workgroup_size(${GROUP})
-fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) local: u32) {
-  let id = (group.y * ${MOST_GROUPS}u + group.x) * ${GROUP}u + local;
-  ${slotted ? `let slot = at[0]; if (at[1] != 0u || slot > ${capacity - rows}u) { return; }` : "let slot = 0u;"}
-  if (id >= ${count}u) { return; }
-  ${body}
-}`;
-  const access = /** @type {Access[]} */ (["read", "read_write", ...(slotted ? ["read"] : [])]);
-  return { code, entry: "main", access, workgroups: [Math.min(groups, MOST_GROUPS), Math.ceil(groups / MOST_GROUPS), 1] };
+  return { count, body: slotted ? `if (slot <= ${capacity - rows}u) { ${copies} }` : copies };
 }
 
 /** @param {number} nbytes */
@@ -56,10 +90,10 @@ function parts(nbytes) {
   const per = 4 / nbytes;
   const bits = 8 * nbytes;
   const mask = `${2 ** bits - 1}u`;
-  return `fn ${element(nbytes)}(i: u32) -> u32 { return (fresh[i / ${per}u] >> (i % ${per}u * ${bits}u)) & ${mask}; }
+  return `fn ${element(nbytes)}(i: u32) -> u32 { return (fresh0[i / ${per}u] >> (i % ${per}u * ${bits}u)) & ${mask}; }
 fn put(i: u32, value: u32) {
   let shift = i % ${per}u * ${bits}u;
-  cache[i / ${per}u] = (cache[i / ${per}u] & ~(${mask} << shift)) | (value << shift);
+  cache0[i / ${per}u] = (cache0[i / ${per}u] & ~(${mask} << shift)) | (value << shift);
 }`;
 }
 

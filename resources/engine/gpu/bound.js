@@ -1,17 +1,17 @@
 /** What follows from a set of kernels: the buffers that runs use, and each plan's calls on them. */
 import { EngineError } from "../errors.js";
 import { stepsOf } from "../plan.js";
-import { appendKernel } from "./append.js";
+import { appendKernel, appendsFrom } from "./append.js";
 import { whole, words } from "./commands.js";
 import { callOf } from "./kernels.js";
 import { livesOf, place, rolesOfStep } from "./memory.js";
 
-/** @import { Plan } from "../../types/engine.js" */
+/** @import { Append, Plan, PlanStep } from "../../types/engine.js" */
 /** @import { Binding, Dispatch, GpuBuf, GpuDevice } from "../../types/gpu.js" */
 /** @import { GpuKernel } from "./kernels.js" */
 /** @import { Store } from "./store.js" */
 /** What was loaded; `blockBytes` of the block of sizes, where they are open. @typedef {{plans: Plan[], weights: Store, state: Store, blockBytes?: number}} Model */
-/** One instruction of a plan; `workload` is empty for an append. @typedef {{workload: string, commands: Dispatch[]}} Call */
+/** One instruction of a plan; `workload` is empty for an append, `commands` for one that another does. @typedef {{workload: string, commands: Dispatch[]}} Call */
 /**
  * `calls` of a plan are null while it lacks a kernel.
  * @typedef {{roles: string, arena: GpuBuf[], places: Map<number, number>[], scratch: GpuBuf[], block: GpuBuf | null, calls: (Call[] | null)[]}} Bound
@@ -95,16 +95,34 @@ async function callsOf(device, model, index, kernels, bound) {
   const scratch = bound.scratch.map(whole);
   /** @type {Call[]} */
   const calls = [];
-  for (const step of stepsOf(model.plans[index])) {
-    const { append, workload, args } = step;
+  const steps = stepsOf(model.plans[index]);
+  const bindingsOf = (/** @type {PlanStep} */ step) => {
     const { read, written } = rolesOfStep(step, (name) => kernelOf(name).roles);
-    const bindings = args.map((b, i) => (read.has(i) || written.has(i) ? where(model, index, b, bound) : null));
-    if (append) {
-      const { workgroups, ...spec } = appendKernel(append, args.length > 2);
-      calls.push({ workload: "", commands: [{ op: "dispatch", pipeline: await device.pipeline(spec), bindings: /** @type {Binding[]} */ (bindings), workgroups }] });
-    } else calls.push({ workload, commands: callOf(kernelOf(workload), bindings, scratch, bound.block) });
+    return step.args.map((b, i) => (read.has(i) || written.has(i) ? where(model, index, b, bound) : null));
+  };
+  let done = 0; // steps up to here are part of a dispatch
+  for (const [at, step] of steps.entries()) {
+    if (step.append) {
+      const together = at < done ? [] : appendsFrom(steps, at);
+      done = Math.max(done, at + together.length);
+      calls.push({ workload: "", commands: together.length ? [await appending(device, together, bindingsOf)] : [] });
+    } else calls.push({ workload: step.workload, commands: callOf(kernelOf(step.workload), bindingsOf(step), scratch, bound.block) });
   }
   return calls;
+}
+
+/**
+ * @param {GpuDevice} device
+ * @param {PlanStep[]} steps
+ * @param {(step: PlanStep) => (Binding | null)[]} bindingsOf
+ * @returns {Promise<Dispatch>}
+ */
+async function appending(device, steps, bindingsOf) {
+  const slotted = steps[0].args.length > 2;
+  const { workgroups, ...spec } = appendKernel(steps.map(({ append }) => /** @type {Append} */ (append)), slotted);
+  const each = steps.map(bindingsOf);
+  const bindings = /** @type {Binding[]} */ ([...each.flatMap((b) => b.slice(0, 2)), ...each[0].slice(2)]);
+  return { op: "dispatch", pipeline: await device.pipeline(spec), bindings, workgroups };
 }
 
 /**

@@ -67,7 +67,7 @@ export class GpuEngine {
       this.#model = { plans, weights: new Store(this.device, "weight", plans), state: new Store(this.device, "state", plans) };
       this.#plans = new Map([MAIN, ...Object.keys(others)].map((name, index) => [name, { plan: plans[index], index }]));
       for (const { steps } of plans)
-        for (const { append, args } of steps) if (append) await this.device.pipeline(appendKernel(append, args.length > 2));
+        for (const { append, args } of steps) if (append) await this.device.pipeline(appendKernel([append], args.length > 2));
       await this.device.done(); // memory that is not there is told here
       return this.memoryBytes;
     });

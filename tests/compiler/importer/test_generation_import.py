@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import grouped_models
@@ -195,7 +196,18 @@ def test_a_norm_and_a_rotation_are_one_kernel_each(tmp_path: Path) -> None:
         )
         turns = [w for w in called if "concatenate_multiply_multiply_add" in w]
         assert len(turns) == 2 * grouped_models.LAYERS
-        assert all(len(part.programs[w].stages) == 1 for w in turns)
+        written = [s.body[0].buffer for w in turns for s in part.programs[w].stages]
+        assert all(name.startswith("out") for name in written), "no stage waits for another"
+
+
+def test_queries_keys_and_values_leave_their_product_together(tmp_path: Path) -> None:
+    sizes = replace(grouped_models.SMALL, shared=grouped_models.HEADS)
+    built = imported(grouped(tmp_path / "m.onnx", 4, half=True, sizes=sizes), tmp_path, rows=8)
+    steps = built.decode.plan.steps
+    for at, step in enumerate(steps):
+        if step.append and step.append.columns:
+            made = built.decode.programs[steps[at - 1].workload]
+            assert [b.role for b in made.buffers].count("output") == 3
 
 
 def test_each_plan_of_a_merged_decoder_takes_its_branch(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +88,48 @@ def check(runner: PageRunner, folder: Path, append: Append) -> None:
         np.testing.assert_array_equal(got.reshape(shape), expected)
     with pytest.raises(PageError, match="do not fit"):
         runner.infer({"rows": new.ravel(), "slot": np.array([CAPACITY])})
+
+
+def check_pair(runner: PageRunner, folder: Path) -> None:
+    """Keys kept in columns and values in rows, appended at one slot in one dispatch."""
+    kinds = [Append(HEADS, 1, 4, CAPACITY, 4, columns) for columns in (True, False)]
+    one = cache_plan(kinds[0])
+    cache, fresh = one.buffers[3].nbytes, one.buffers[0].nbytes
+    ports = [
+        PlanPort(TensorSpec(n, (HEADS * 4,), "f32"), i) for n, i in (("keys", 0), ("values", 4))
+    ]
+    plan = replace(
+        one,
+        inputs=(*ports, one.inputs[1]),
+        outputs=tuple(
+            PlanPort(replace(one.outputs[0].spec, name=name), i)
+            for name, i in (("keys kept", 3), ("values kept", 6))
+        ),
+        buffers=(
+            *one.buffers,
+            PlanBuffer("arena", 256, fresh),
+            PlanBuffer("state", 512, cache),
+            PlanBuffer("arena", 1536, cache),
+        ),
+        steps=(
+            PlanStep("append", args=(0, 2, 1), node="keys", append=kinds[0]),
+            PlanStep("append", args=(4, 5, 1), node="values", append=kinds[1]),
+            PlanStep("call", WORKLOAD, (2, 3), "copy"),
+            PlanStep("call", WORKLOAD, (5, 6), "copy too"),
+            PlanStep("return"),
+        ),
+        state_bytes=1024,
+    )
+    runner.load(plan, folder / "none.bin")
+    runner.register([copy_kernel(cache // 4)])
+    keys, values = np.arange(24, dtype=np.float32).reshape(2, HEADS, 4) + 1
+    got = runner.infer({"keys": keys.ravel(), "values": values.ravel(), "slot": np.array([2])})
+    kept = np.zeros((HEADS, 4, CAPACITY), np.float32)
+    kept[:, :, 2] = keys
+    np.testing.assert_array_equal(got.outputs["keys kept"].reshape(kept.shape), kept)
+    kept = np.zeros((HEADS, CAPACITY, 4), np.float32)
+    kept[:, 2] = values
+    np.testing.assert_array_equal(got.outputs["values kept"].reshape(kept.shape), kept)
 
 
 CASES = [

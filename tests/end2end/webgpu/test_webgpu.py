@@ -45,6 +45,7 @@ def test_new_rows_go_into_a_cache(hub: Hub, tmp_path: Path) -> None:
     hub.wait_for_page(PATIENCE_S)
     for append in gpu_append.CASES:
         gpu_append.check(runner, tmp_path, append)
+    gpu_append.check_pair(runner, tmp_path)
 
 
 def test_a_model_runs_over_the_bridge(hub: Hub, tmp_path: Path) -> None:

@@ -1,0 +1,97 @@
+"""Neighbouring small elementwise calls that read one value become one.
+
+A token of a language model turns its queries, turns its keys and takes its values out of one
+product. On a GPU each such step costs a dispatch, several times what its few elements do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from nnjit_studio.compiler.importer.program.fuse_pointwise import is_pointwise, renamed
+from nnjit_studio.compiler.ir.tensor_ir import Buffer, Program
+from nnjit_studio.compiler.tvm_adapter import ImportedCalls, Origin, ProgramCall, Value
+
+MOST_ELEMENTS = 1 << 16
+"""Of a result; larger ones are worth a kernel of their own."""
+_MOST_BUFFERS = 8
+"""Those of a dispatch that every GPU can bind."""
+
+
+def merge_siblings(calls: ImportedCalls, root: Mapping[str, str]) -> ImportedCalls:
+    """The same model with fewer calls; a merged one has the results of all its calls.
+
+    Parameters
+    ----------
+    root
+        What each view is a view of, by name.
+    """
+    return replace(calls, calls=tuple(_joined(run) for run in _runs(calls.calls, root)))
+
+
+def _runs(calls: Sequence[ProgramCall], root: Mapping[str, str]) -> Iterator[list[ProgramCall]]:
+    """All calls in order, those that become one together."""
+    run: list[ProgramCall] = []
+    for call in calls:
+        if run and not _joins(run, call, root):
+            yield run
+            run = []
+        run.append(call)
+    if run:
+        yield run
+
+
+def _joins(run: Sequence[ProgramCall], call: ProgramCall, root: Mapping[str, str]) -> bool:
+    first = run[0]
+    if not (_is_small(first) and _is_small(call) and _extents(first) == _extents(call)):
+        return False
+    given = {v.name for c in run for v in c.inputs}
+    made = {root.get(v.name, v.name) for c in run for v in c.outputs}
+    read = {v.name: v for v in call.inputs}
+    common = any(v.constant is None for name, v in read.items() if name in given)
+    apart = made.isdisjoint(root.get(name, name) for name in read)
+    buffers = len(given | read.keys()) + len(made) + len(call.outputs)
+    return common and apart and buffers <= _MOST_BUFFERS
+
+
+def _is_small(call: ProgramCall) -> bool:
+    roles = {b.role for b in call.program.buffers}
+    small = all(math.prod(v.shape) <= MOST_ELEMENTS and v.dtype == "f32" for v in call.outputs)
+    plain = roles == {"input", "output"} and bool(call.program.stages)
+    return small and plain and is_pointwise(call.program)
+
+
+def _extents(call: ProgramCall) -> list[list[int]]:
+    return [[a.extent for a in s.axes if a.extent > 1] for s in call.program.stages]
+
+
+def _joined(run: Sequence[ProgramCall]) -> ProgramCall:
+    if len(run) == 1:
+        return run[0]
+    inputs: dict[str, tuple[Buffer, Value]] = {}
+    outputs: list[tuple[Buffer, Value]] = []
+    stages = []
+    for call in run:
+        names = {}
+        for buffer, value in zip(call.program.buffers, (*call.inputs, *call.outputs), strict=True):
+            if buffer.role == "output":
+                name = f"out{len(outputs)}"
+                outputs.append((replace(buffer, name=name), value))
+            else:
+                port = replace(buffer, name=f"in{len(inputs)}"), value
+                name = inputs.setdefault(value.name, port)[0].name
+            names[buffer.name] = name
+        stages += [renamed(stage, names) for stage in call.program.stages]
+    ports = (*inputs.values(), *outputs)
+    program = Program(
+        "_".join(dict.fromkeys(c.program.name for c in run)),
+        tuple(buffer for buffer, _ in ports),
+        tuple(stages),
+    )
+    nodes = tuple(dict.fromkeys(node for c in run for node in c.origin.nodes))
+    known = all(len(c.origin.tensors) == len(c.outputs) for c in run)
+    tensors = tuple(name for c in run for name in c.origin.tensors) if known else ()
+    given, made = (tuple(v for _, v in some) for some in (inputs.values(), outputs))
+    return ProgramCall(program, given, made, Origin(nodes, tensors))
