@@ -10,19 +10,31 @@ const MOST_GROUPS = 65535;
 const MOST_TOGETHER = 3;
 
 /**
- * Neighbouring appends at one slot, which are one dispatch: they write caches alone.
+ * The appends of a plan; neighbouring ones at one slot, which write caches alone, are one dispatch.
  * @param {PlanStep[]} steps
- * @param {number} at of the first
- * @returns {PlanStep[]}
+ * @returns {PlanStep[][]} those of each dispatch, in order
  */
-export function appendsFrom(steps, at) {
-  const first = steps[at];
-  const same = (/** @type {PlanStep} */ { append, args }) => append?.nbytes === 4 && args.length === first.args.length && args[2] === first.args[2];
-  const found = [first];
-  const fits = (/** @type {PlanStep} */ step) => same(step) && found.every(({ args }) => args[1] !== step.args[1]);
-  while (same(first) && found.length < MOST_TOGETHER && at + found.length < steps.length && fits(steps[at + found.length])) found.push(steps[at + found.length]);
-  return found;
+export function appendRuns(steps) {
+  /** @type {PlanStep[][]} */
+  const runs = [];
+  steps.forEach((step, at) => {
+    if (!step.append) return;
+    const run = runs.at(-1);
+    if (run && run.at(-1) === steps[at - 1] && joins(run, step)) run.push(step);
+    else runs.push([step]);
+  });
+  return runs;
 }
+
+/** @param {PlanStep[]} run @param {PlanStep} step */
+function joins(run, { append, args }) {
+  const [first] = run;
+  const alike = append?.nbytes === 4 && first.append?.nbytes === 4 && args.length === first.args.length && args[2] === first.args[2];
+  return alike && run.length < MOST_TOGETHER && run.every((other) => other.args[1] !== args[1]);
+}
+
+/** The kernel of a run. @param {PlanStep[]} run */
+export const kernelOfRun = (run) => appendKernel(run.map(({ append }) => /** @type {Append} */ (append)), run[0].args.length > 2);
 
 /**
  * For each append its rows and its cache; behind them, with `slotted`, the first slot as i64. A slot
@@ -32,7 +44,7 @@ export function appendsFrom(steps, at) {
  * @param {boolean} slotted
  * @returns {{code: string, entry: string, access: Access[], workgroups: [number, number, number]}}
  */
-export function appendKernel(appends, slotted) {
+function appendKernel(appends, slotted) {
   let total = 0;
   const bodies = appends.map((append, n) => {
     const { count, body } = bodyOf(append, n, slotted);

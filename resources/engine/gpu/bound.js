@@ -1,12 +1,12 @@
 /** What follows from a set of kernels: the buffers that runs use, and each plan's calls on them. */
 import { EngineError } from "../errors.js";
 import { stepsOf } from "../plan.js";
-import { appendKernel, appendsFrom } from "./append.js";
+import { appendRuns, kernelOfRun } from "./append.js";
 import { whole, words } from "./commands.js";
 import { callOf } from "./kernels.js";
 import { livesOf, place, rolesOfStep } from "./memory.js";
 
-/** @import { Append, Plan, PlanStep } from "../../types/engine.js" */
+/** @import { Plan, PlanStep } from "../../types/engine.js" */
 /** @import { Binding, Dispatch, GpuBuf, GpuDevice } from "../../types/gpu.js" */
 /** @import { GpuKernel } from "./kernels.js" */
 /** @import { Store } from "./store.js" */
@@ -100,12 +100,11 @@ async function callsOf(device, model, index, kernels, bound) {
     const { read, written } = rolesOfStep(step, (name) => kernelOf(name).roles);
     return step.args.map((b, i) => (read.has(i) || written.has(i) ? where(model, index, b, bound) : null));
   };
-  let done = 0; // steps up to here are part of a dispatch
-  for (const [at, step] of steps.entries()) {
+  const runs = new Map(appendRuns(steps).map((run) => [run[0], run]));
+  for (const step of steps) {
     if (step.append) {
-      const together = at < done ? [] : appendsFrom(steps, at);
-      done = Math.max(done, at + together.length);
-      calls.push({ workload: "", commands: together.length ? [await appending(device, together, bindingsOf)] : [] });
+      const run = runs.get(step);
+      calls.push({ workload: "", commands: run ? [await appending(device, run, bindingsOf)] : [] });
     } else calls.push({ workload: step.workload, commands: callOf(kernelOf(step.workload), bindingsOf(step), scratch, bound.block) });
   }
   return calls;
@@ -113,14 +112,13 @@ async function callsOf(device, model, index, kernels, bound) {
 
 /**
  * @param {GpuDevice} device
- * @param {PlanStep[]} steps
+ * @param {PlanStep[]} run
  * @param {(step: PlanStep) => (Binding | null)[]} bindingsOf
  * @returns {Promise<Dispatch>}
  */
-async function appending(device, steps, bindingsOf) {
-  const slotted = steps[0].args.length > 2;
-  const { workgroups, ...spec } = appendKernel(steps.map(({ append }) => /** @type {Append} */ (append)), slotted);
-  const each = steps.map(bindingsOf);
+async function appending(device, run, bindingsOf) {
+  const { workgroups, ...spec } = kernelOfRun(run);
+  const each = run.map(bindingsOf);
   const bindings = /** @type {Binding[]} */ ([...each.flatMap((b) => b.slice(0, 2)), ...each[0].slice(2)]);
   return { op: "dispatch", pipeline: await device.pipeline(spec), bindings, workgroups };
 }

@@ -1,8 +1,8 @@
 /** The plan interpreter on a GPU: the calls of the Wasm engine, answered later. */
-import { checkPlans, checkWeights, countsOf, feedsOf, MAIN, missing, named, outputOf, specBytes } from "../plan.js";
+import { checkPlans, checkWeights, countsOf, feedsOf, MAIN, missing, named, outputOf, specBytes, stepsOf } from "../plan.js";
 import { script } from "../errors.js";
 import { addStep, checkRuns, newInference } from "../steps.js";
-import { appendKernel, checkSlots } from "./append.js";
+import { appendRuns, checkSlots, kernelOfRun } from "./append.js";
 import { bind, buffersOf, free, where } from "./bound.js";
 import { words } from "./commands.js";
 import { Gather } from "./gather.js";
@@ -66,8 +66,8 @@ export class GpuEngine {
       checkPlans(plans);
       this.#model = { plans, weights: new Store(this.device, "weight", plans), state: new Store(this.device, "state", plans) };
       this.#plans = new Map([MAIN, ...Object.keys(others)].map((name, index) => [name, { plan: plans[index], index }]));
-      for (const { steps } of plans)
-        for (const { append, args } of steps) if (append) await this.device.pipeline(appendKernel([append], args.length > 2));
+      for (const each of plans)
+        for (const run of appendRuns(stepsOf(each))) await this.device.pipeline(kernelOfRun(run));
       await this.device.done(); // memory that is not there is told here
       return this.memoryBytes;
     });
