@@ -1,4 +1,4 @@
-"""Weights of the seeded decoder by way of a file: written, served in ranges, as a page asks for them."""
+"""Weights of the seeded decoder by way of a file: written, and served in ranges as a page asks."""
 
 from __future__ import annotations
 
