@@ -80,7 +80,7 @@ def bundle_page(
         Its dict: ``results`` (name to ``dims``, ``type`` and base64 ``data``), ``isolated``,
         ``tier`` and ``threads``; or ``error``.
     """
-    site.mkdir(exist_ok=True)
+    site.mkdir(parents=True, exist_ok=True)
     (site / "check.html").write_text(PAGE)
     (site / "check.js").write_text(SCRIPT)
     provider, numbers = "webgpu" if gpu else "wasm", itertools.count()

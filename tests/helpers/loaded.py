@@ -38,10 +38,6 @@ MODULES = (
     "nnjit_studio.cli.main",
     "nnjit_studio.cli.house.at_work",
     "nnjit_studio.cli.running",
-    "nnjit_studio.workbench.jobs",
-    "nnjit_studio.bundle",
-    "onnxruntime",
-    "PySide6.QtWebEngineWidgets",
 )
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 CAN_FORK = sys.platform == "linux"
