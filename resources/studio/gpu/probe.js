@@ -70,7 +70,7 @@ export async function probeGpu(source, peak, flops) {
 
 /**
  * Ms of one run: of some samples the best, which nothing disturbed. A processor that plays a GPU
- * takes a second for a run, has no clock to raise and says nothing of a GPU: one run has to do.
+ * takes up to a second for a run, has no clock to raise and says nothing of a GPU: one run has to do.
  * @param {GpuDevice} device
  * @param {readonly Dispatch[]} commands
  */

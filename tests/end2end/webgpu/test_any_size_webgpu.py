@@ -43,7 +43,7 @@ def save(
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunBundle]:
-    """In one page, for a browser takes longer to start than these bundles to run."""
+    """In one page: each would start a browser and a software GPU."""
     site = tmp_path_factory.mktemp("site")
     page = bundle_page(site, isolated=False, no_sandbox=bool(SANDBOX), gpu="software")
     with page as run:
