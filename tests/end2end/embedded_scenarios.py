@@ -36,7 +36,8 @@ def threads_end_with_their_model() -> None:
     def work() -> int:
         hub.wait_for_page(PATIENCE_S)
         for threads in (2, 3, 2, 4, 2):
-            journey.drive_on(PageRunner(hub, "embedded", timeout_s=PATIENCE_S, threads=threads))
+            runner = PageRunner(hub, "embedded", timeout_s=PATIENCE_S, threads=threads)
+            journey.drive_on(runner, endless=threads == 3)
         return _worker_threads_at_rest(4)  # engine and measurer, one helper each
 
     with Hub() as hub:

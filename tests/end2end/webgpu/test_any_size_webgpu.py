@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from bundle_page import run_bundle
+from bundle_page import RunBundle, bundle_page
 from nnjit_command import SANDBOX, json_lines, nnjit_here
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
@@ -41,20 +41,23 @@ def save(
     return file
 
 
-def check(folder: Path, model: Path, shapes: Sequence[tuple[int, ...]]) -> None:
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunBundle]:
+    """In one page: each would start a browser and a software GPU."""
+    site = tmp_path_factory.mktemp("site")
+    page = bundle_page(site, isolated=False, no_sandbox=bool(SANDBOX), gpu="software")
+    with page as run:
+        yield run
+
+
+def check(run: RunBundle, model: Path, shapes: Sequence[tuple[int, ...]]) -> None:
     """One bundle, one session, one run for each shape; none of them was an import's."""
-    words = ("-o", folder / "b.zip", "--webgpu", "--json", "--database", folder / "k.db")
+    bundle, database = model.with_suffix(".zip"), model.with_suffix(".db")
+    words = ("-o", bundle, "--webgpu", "--json", "--database", database)
     json_lines(nnjit_here("export", model, *words))
     rng = np.random.default_rng(1)
     feeds = [{"x": rng.standard_normal(shape).astype(np.float32)} for shape in shapes]
-    report = run_bundle(
-        folder / "b.zip",
-        folder / "site",
-        feeds,
-        isolated=False,
-        no_sandbox=bool(SANDBOX),
-        gpu="software",
-    )
+    report = run(bundle, feeds)
     assert "error" not in report, report["error"]
     session = onnxruntime.InferenceSession(str(model))
     for feed, got in zip(feeds, report["results"], strict=True):
@@ -65,7 +68,7 @@ def check(folder: Path, model: Path, shapes: Sequence[tuple[int, ...]]) -> None:
         assert worst <= 1e-3 * np.abs(wanted).max(), feed["x"].shape
 
 
-def test_rows_of_any_number(tmp_path: Path) -> None:
+def test_rows_of_any_number(run: RunBundle, tmp_path: Path) -> None:
     nodes = [
         node("Gemm", ["x", "w0", "b0"], ["h"]),
         node("Relu", ["h"], ["r"]),
@@ -75,11 +78,11 @@ def test_rows_of_any_number(tmp_path: Path) -> None:
     model = save(
         tmp_path / "rows.onnx", nodes, ["n", 64], w0=(64, 128), b0=(128,), w1=(128, 10), b1=(10,)
     )
-    check(tmp_path, model, [(n, 64) for n in (1, 7, 300, 64, 7)])
+    check(run, model, [(n, 64) for n in (1, 7, 300, 64, 7)])
 
 
 @pytest.mark.parametrize("stride", [1, 2])
-def test_images_of_any_height_and_width(tmp_path: Path, stride: int) -> None:
+def test_images_of_any_height_and_width(run: RunBundle, tmp_path: Path, stride: int) -> None:
     """Convolutions by patches, of one channel each, of one pixel; after a stride only the last."""
     depthwise = node("Conv", ["r", "w1"], ["d"], pads=[1] * 4, group=16)
     nodes = [
@@ -93,10 +96,10 @@ def test_images_of_any_height_and_width(tmp_path: Path, stride: int) -> None:
     shapes |= {"w1": (16, 1, 3, 3)} if stride == 1 else {}
     model = save(tmp_path / "images.onnx", nodes, [1, 3, "h", "w"], **shapes)
     sizes = (64, 96), (33, 70), (1, 2), (160, 31), (33, 70)
-    check(tmp_path, model, [(1, 3, h, w) for h, w in sizes])
+    check(run, model, [(1, 3, h, w) for h, w in sizes])
 
 
-def test_sequences_of_any_number_and_length(tmp_path: Path) -> None:
+def test_sequences_of_any_number_and_length(run: RunBundle, tmp_path: Path) -> None:
     """Attention over two open dimensions, in its parts."""
     nodes = [
         *(node("MatMul", ["x", f"w{i}"], [f"p{i}"]) for i in "qkv"),
@@ -109,11 +112,11 @@ def test_sequences_of_any_number_and_length(tmp_path: Path) -> None:
     ]
     shapes = {f"w{i}": (32, 32) for i in "qkv"} | {"g": (32,), "b": (32,)}
     model = save(tmp_path / "text.onnx", nodes, ["batch", "sequence", 32], **shapes)
-    check(tmp_path, model, [(1, 5, 32), (3, 17, 32), (2, 128, 32), (1, 300, 32), (3, 17, 32)])
+    check(run, model, [(1, 5, 32), (3, 17, 32), (2, 128, 32), (1, 300, 32), (3, 17, 32)])
 
 
-def test_texts_of_any_length_by_a_recurrent_layer(tmp_path: Path) -> None:
+def test_texts_of_any_length_by_a_recurrent_layer(run: RunBundle, tmp_path: Path) -> None:
     nodes = [node("LSTM", ["x", "w", "r", "b"], ["y"], hidden_size=128)]
     shapes = {"w": (1, 512, 16), "r": (1, 512, 128), "b": (1, 1024)}
     model = save(tmp_path / "tagger.onnx", nodes, ["n", 1, 16], 4, **shapes)
-    check(tmp_path, model, [(n, 1, 16) for n in (1, 64, 2, 7, 64)])
+    check(run, model, [(n, 1, 16) for n in (1, 64, 2, 7, 64)])

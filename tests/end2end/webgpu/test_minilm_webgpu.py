@@ -12,7 +12,7 @@ from nnjit_command import SANDBOX, json_lines, nnjit, nnjit_here
 
 from nnjit_studio.samples.minilm import encode
 
-TOKENS = 16
+TOKENS = 8
 """A processor that plays a GPU is slow; that changes no kernel's kind."""
 
 

@@ -94,7 +94,7 @@ def test_a_model_is_tuned_and_runs_as_in_onnx_runtime(
 ) -> None:
     skip_what_is_not_here(target)
     given = on_gpu(target, folder / f"{target}.db")
-    events = json_lines(nnjit("tune", small, "--backend", "webgpu", "--seconds", 3, *given))
+    events = json_lines(nnjit("tune", small, "--backend", "webgpu", "--seconds", 1, *given))
     summary = events[-1]
     assert summary["event"] == "summary" and summary["target"]["target"] == LABELS[target]
     assert "software, no GPU" in summary["target"]["adapter"]
@@ -118,7 +118,7 @@ def test_a_model_is_tuned_and_runs_as_in_onnx_runtime(
 @pytest.mark.chromium
 def test_wasm_and_webgpu_are_compared_on_one_page(small: Path, folder: Path) -> None:
     skip_what_is_not_here("chromium")
-    (found,) = json_lines(nnjit("faster", small, "--runs", 3, *on_gpu("chromium", folder / "f.db")))
+    (found,) = json_lines(nnjit("faster", small, "--runs", 2, *on_gpu("chromium", folder / "f.db")))
     assert found["faster"] in ("wasm", "webgpu", "even") and len(found["why"]) >= 2
     assert found["webgpu"]["target"] == LABELS["chromium"] and found["wasm"]["tier"]
     assert all(s["wasm_ms"] > 0 and s["webgpu_ms"] > 0 for s in found["steps"])

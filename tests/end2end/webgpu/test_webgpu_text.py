@@ -17,7 +17,7 @@ from static_server import serve
 from nnjit_studio.engine.browsers import browsers
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "compiler"))
-from decoder_models import POSITIONS, decoder
+from decoder_models import POSITIONS, VOCABULARY, decoder
 
 pytestmark = pytest.mark.chromium
 
@@ -35,7 +35,8 @@ try {
 const { executionProvider: provider, fallbackReason: reason } = session;
 await fetch("/", { method: "POST", body: JSON.stringify({ provider, reason, ids, error }) });
 """
-PROMPT = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5]
+PROMPT = [i * (i + 1) % VOCABULARY for i in range(POSITIONS - 8)]
+"""Of which a prefill reads two at once; of the text each token is a wait."""
 
 
 def test_a_full_cache_of_tokens_is_native(tmp_path: Path) -> None:
@@ -44,7 +45,7 @@ def test_a_full_cache_of_tokens_is_native(tmp_path: Path) -> None:
     decoder(tmp_path / "model.onnx", depth=16)  # heads that attention in one kernel takes
     gpu = ["--target", "chromium", "--backend", "webgpu", "--gpu", "software"]
     # a prompt longer than the prefill, until the cache is full
-    text = ["--ids", ",".join(map(str, PROMPT)), "--tokens", 1000, "--prefill-rows", 6, "--check"]
+    text = ["--ids", ",".join(map(str, PROMPT)), "--tokens", 1000, "--prefill-rows", 2, "--check"]
     model = [tmp_path / "model.onnx", "--database", tmp_path / "k.db"]
     bundle = tmp_path / "text.zip"
     words = [*model, *text, *gpu, "--bundle", bundle, "--json", *SANDBOX]
