@@ -21,7 +21,6 @@ from nnjit_studio.workbench.jobs.refused import Refused, RefusedRun
 
 RUN, FASTER = "refused", "turbo"
 """Names of jobs."""
-CANCELLED = "was cancelled"
 
 
 class RefusedModels(QObject):
@@ -54,7 +53,7 @@ class RefusedModels(QObject):
     def tell(self, problem: JobProblem) -> bool:
         """Show a model that was not opened; False where nothing is known of it."""
         survey = self._survey
-        if problem.job != "open" or survey is None or CANCELLED in problem.error:
+        if problem.job != "open" or survey is None or problem.cancelled:
             return False
         steps = [("What stands in the way", self._show_dock)]
         self._host.message.say(str(problem), "bad", problem.details, steps=steps)
@@ -140,8 +139,8 @@ class RefusedModels(QObject):
     def _problem(self, problem: JobProblem) -> None:
         if problem.job == RUN and self._panel is not None:
             self._running = None
-            stopped = CANCELLED in problem.error
-            self._panel.verdict.show_verdict(None, "Stopped." if stopped else str(problem))
+            said = "Stopped." if problem.cancelled else str(problem)
+            self._panel.verdict.show_verdict(None, said)
 
     def _follow(self, busy: str) -> None:
         if self._panel is not None:
