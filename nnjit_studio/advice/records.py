@@ -14,9 +14,9 @@ from nnjit_studio.verdict.figures import Interval
 from nnjit_studio.verdict.result import BUSY_RATE, LEAST_RATE
 
 WAITING, MEASURING, MEASURED, IMPOSSIBLE = "waiting", "measuring", "measured", "impossible"
+"""States of a row."""
 STOPPED = "stopped before all rows were measured"
 """The phase of advice that was cancelled."""
-"""States of a row."""
 KEPT, BROKEN, UNJUDGED = "kept", "broken", "not judged"
 """What the guard says."""
 MAX_ERROR = 1e-2
