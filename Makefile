@@ -241,10 +241,11 @@ in-place: .venv/ready $(MODEL) sandbox-note
 	  --markdown benchmarks/results.md
 
 # Plans that tuning finds against every combination of choices. An hour on an idle machine; appends
-# to benchmarks/results.md.
+# to benchmarks/results.md. No model is begun after REGRET_MINUTES.
+REGRET_MINUTES ?= 600
 plan-regret: .venv/ready $(MODEL) sandbox-note
-	$(BIN)/nnjit bench plan-regret $(MODEL) --zoo resnet-18,vit-tiny,whisper-tiny-encoder,distilbert \
-	  --most 60 $(SANDBOX) --markdown benchmarks/results.md
+	$(BIN)/nnjit bench plan-regret $(MODEL) --zoo vit-tiny,whisper-tiny-encoder,distilbert,resnet-18 \
+	  --most 60 --minutes $(REGRET_MINUTES) $(SANDBOX) --markdown benchmarks/results.md
 
 # Do the speed-ups that sessions show on a busy machine hold on a quiet one? 50 sessions over five
 # models take about an hour of a machine that is idle but for this; appends to
@@ -253,10 +254,13 @@ LIE_SESSIONS ?= 10
 LIE_SECONDS ?= 20
 # No session is begun later than that; what was measured until then is written.
 LIE_MINUTES ?= 600
+# LIE_OPTIONS="--drawn --busy 6,1": first kernels of the lite space, so that there is a gain to
+# show; among six processes and among one, which the machine has room for, in turns.
+LIE_OPTIONS ?=
 LIE_MODELS ?= $(MODEL) mobilenet-v2 resnet-18 vit-tiny whisper-tiny-encoder
 lie-test: .venv/ready $(MODEL) sandbox-note
 	$(BIN)/python benchmarks/lie_test.py $(LIE_MODELS) --sessions $(LIE_SESSIONS) \
-	  --seconds $(LIE_SECONDS) --minutes $(LIE_MINUTES) $(SANDBOX) --markdown benchmarks/results.md
+	  --seconds $(LIE_SECONDS) --minutes $(LIE_MINUTES) $(LIE_OPTIONS) $(SANDBOX) --markdown benchmarks/results.md
 
 # Times as fast as ONNX Runtime Web, geometric mean over models of the zoo and of pinned wheels: one
 # thread, float32; no model is begun after GEO_MINUTES. GEO_OPTIONS: --tune SECONDS, --advise.

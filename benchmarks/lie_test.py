@@ -27,12 +27,14 @@ def main() -> int:
     given.add_argument("--sessions", type=int, default=1, help="of each model")
     given.add_argument("--seconds", type=float, default=20.0)
     given.add_argument("--minutes", type=float, default=600.0, help="no session is begun later")
-    given.add_argument("--busy", type=int, default=6, help="processes at work meanwhile")
+    given.add_argument("--busy", default="6", help="processes at work meanwhile; 6,1: in turns")
+    given.add_argument("--drawn", action="store_true", help="first kernels of the lite space")
     given.add_argument("--target", default="chromium")
     given.add_argument("--no-sandbox", action="store_true")
     given.add_argument("--markdown", type=Path)
     options = given.parse_args()
     before, judged, sessions = load_average(), [], []
+    busy = [int(count) for count in options.busy.split(",")]
     target = TargetOptions(options.target, no_sandbox=options.no_sandbox)
     end = time.monotonic() + 60 * options.minutes
     for number in range(options.sessions * len(options.models)):
@@ -47,10 +49,11 @@ def main() -> int:
             if not path.exists():
                 path = folder / f"{name}.onnx"
                 write_model(name, path)
+            # Each model meets each number of processes, whatever their counts are.
+            processes = busy[number // len(options.models) % len(busy)]
+            how = path, options.seconds, processes, number if options.drawn else None
             try:
-                found, told = opened.run(
-                    lambda path=path: lie_session(opened.bench, path, options.seconds, options.busy)
-                )
+                found, told = opened.run(lambda how=how: lie_session(opened.bench, *how))
             except NnjitError as error:
                 print(f"{name}: {error}", file=sys.stderr)
                 continue
@@ -58,12 +61,14 @@ def main() -> int:
             conditions = measured_on(device, before, opened.bench.compiler.version)
         judged += found
         sessions.append(told)
-        print(f"{number + 1}: {name}: {told['told']}", *map(as_row, found), file=sys.stderr)
+        print(f"{number + 1}: {name}: {processes} busy, {told['told']}", file=sys.stderr)
+        print(*map(as_row, found), sep="\n", file=sys.stderr, flush=True)
     if not sessions:
         return 2
     result = {
         **conditions,
         "processes": options.busy,
+        "drawn": options.drawn,
         "seconds": options.seconds,
         "rows": [as_row(j) for j in judged],
         "counts": counts(judged, sessions),

@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 
 from nnjit_studio.compiler.any_size.probe import Feeds, Trial, sizes_of
-from nnjit_studio.compiler.importer.onnx.input_shapes import dims_of
 from nnjit_studio.compiler.onnx_file import check
+from nnjit_studio.compiler.onnx_file.ports import dims_of
 from nnjit_studio.errors import UserError
 
 _GUESSES = (16, 64, 224, 512, 3)

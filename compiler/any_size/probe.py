@@ -19,8 +19,8 @@ import onnx
 from numpy.typing import NDArray
 
 from nnjit_studio.compiler.any_size.windows import windows
-from nnjit_studio.compiler.importer.onnx.input_shapes import dims_of
 from nnjit_studio.compiler.onnx_file import check
+from nnjit_studio.compiler.onnx_file.ports import dims_of
 from nnjit_studio.compiler.oracle.onnx_reference import OnnxReference
 from nnjit_studio.errors import ModelError, UserError
 from nnjit_studio.model.size import LARGEST, Dim

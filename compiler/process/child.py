@@ -68,7 +68,7 @@ class Child:
         os.close(handle)
 
     def start(self) -> None:
-        """Start the process, and have it load the importer, ahead of its first job; harmless
+        """Start the process, and have it load the importer, ahead of its first import; harmless
         when it runs.
         """
         with self._lock:

@@ -17,7 +17,7 @@ from nnjit_studio.model import Generation, GenerationRequest, ImportOptions, Wor
 from nnjit_studio.model.native_run import NativeRun
 from nnjit_studio.model.open_plan import OpenPlan
 from nnjit_studio.model.recipe import Derived, LayerError, Recipe
-from nnjit_studio.model.survey import Survey
+from nnjit_studio.model.survey import Obstacle, Survey
 from nnjit_studio.records import Fixture, Kernel
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import parse_candidate
@@ -43,7 +43,7 @@ class CompileProcess:
         self._fixture: Fixture | None = None
 
     def start(self) -> None:
-        """Start the process, and have it load the importer, ahead of its first job; harmless
+        """Start the process, and have it load the importer, ahead of its first import; harmless
         when it runs.
         """
         self._child.start()
@@ -72,8 +72,12 @@ class CompileProcess:
         return self.call(op.ImportRequest(path, weights, importing), on_phase).model
 
     def survey(self, path: Path) -> Survey:
-        """Read a file without importing it; see :mod:`nnjit_studio.compiler.importer.survey`."""
+        """Read a file without importing it; see :mod:`nnjit_studio.compiler.onnx_file.survey`."""
         return self.call(op.SurveyRequest(path))
+
+    def obstacles(self, path: Path) -> tuple[Obstacle, ...]:
+        """The operators of a file that no rule is for."""
+        return self.call(op.ObstaclesRequest(path))
 
     def import_sizes(
         self,

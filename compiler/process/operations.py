@@ -19,7 +19,7 @@ from nnjit_studio.compiler.process.results import DeviceKernels, ImportedModel, 
 from nnjit_studio.model import Generation, GenerationRequest, ImportOptions, Workload
 from nnjit_studio.model.native_run import NativeRun
 from nnjit_studio.model.recipe import Derived, LayerError, Recipe
-from nnjit_studio.model.survey import Survey
+from nnjit_studio.model.survey import Obstacle, Survey
 from nnjit_studio.records import Fixture, Kernel
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import AnyCandidate
@@ -81,6 +81,11 @@ class ImportRequest(Request[Imported]):
 
 @dataclass(frozen=True)
 class SurveyRequest(Request[Survey]):
+    path: Path
+
+
+@dataclass(frozen=True)
+class ObstaclesRequest(Request[tuple[Obstacle, ...]]):
     path: Path
 
 

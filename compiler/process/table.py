@@ -24,6 +24,7 @@ from nnjit_studio.compiler.process.operations import (
     NativeDecoderRequest,
     NativeRunRequest,
     NativeTokensRequest,
+    ObstaclesRequest,
     PeakRequest,
     ProgramRequest,
     ReferenceRequest,
@@ -79,7 +80,8 @@ OPERATIONS = {
     row.request.__name__: row
     for row in (
         Operation(ImportRequest, "models", _LONG, lost=_IMPORT, loads=True, imports=1),
-        Operation(SurveyRequest, "models", _LONG, lost=_READING, loads=True),
+        Operation(SurveyRequest, "reading", _LONG, lost=_READING),
+        Operation(ObstaclesRequest, "models", _LONG, lost=_READING, loads=True),
         Operation(ImportGenerationRequest, "models", _LONG, lost=_IMPORT, loads=True, imports=1),
         Operation(ImportSizesRequest, "models", _LONG, lost=_IMPORT, loads=True, imports=1),
         Operation(ImportAnySizeRequest, "models", _LONG, lost=_IMPORT, loads=True, imports=3),

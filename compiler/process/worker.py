@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import errno
 import gc
+import importlib
 import os
 import signal
 import sys
 import tempfile
+import threading
 from contextlib import nullcontext, suppress
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -21,11 +24,14 @@ from nnjit_studio.compiler.process.table import OPERATIONS, Operation
 from nnjit_studio.errors import BugError, ModelError, NnjitError, UserError
 from nnjit_studio.support.freed_memory import few_arenas
 
+IMPORTER = "nnjit_studio.compiler.process.handlers.models"
+
 
 def serve(pipe: Connection, chatter_file: str, memory_bytes: int, ahead: bool = False) -> None:
     """Main loop of the child; ends when the parent closes the pipe.
 
-    ``ahead`` loads the importer before the first job asks for it: TVM takes a second.
+    ``ahead`` loads the importer before the first job asks for it: TVM takes a second, or half a
+    minute on a busy machine. A file is read meanwhile: that needs no TVM.
     """
     chatter = os.open(chatter_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     os.dup2(chatter, 1)
@@ -44,7 +50,8 @@ def serve(pipe: Connection, chatter_file: str, memory_bytes: int, ahead: bool = 
 
     state = State(phase, confined)
     if ahead:
-        import nnjit_studio.compiler.importer  # noqa: F401
+        load = partial(importlib.import_module, IMPORTER)
+        threading.Thread(target=load, name="load-importer", daemon=True).start()
     first = True
     with suppress(EOFError, OSError):
         while True:

@@ -15,6 +15,8 @@ from nnjit_studio.verdict.result import BUSY_RATE, LEAST_RATE
 
 WAITING, MEASURING, MEASURED, IMPOSSIBLE = "waiting", "measuring", "measured", "impossible"
 """States of a row."""
+STOPPED = "stopped before all rows were measured"
+"""The phase of advice that was cancelled."""
 KEPT, BROKEN, UNJUDGED = "kept", "broken", "not judged"
 """What the guard says."""
 MAX_ERROR = 1e-2
@@ -190,7 +192,7 @@ def stopped(advice: Advice) -> Advice:
         replace(row, state=WAITING, measured=None) if row.state == MEASURING else row
         for row in advice.rows
     )
-    return replace(advice, rows=tuple(rows), phase="stopped before all rows were measured")
+    return replace(advice, rows=tuple(rows), phase=STOPPED)
 
 
 def is_safe(row: Row) -> bool:

@@ -103,8 +103,10 @@ def set_in_use(row: Row, advice: Advice) -> str:
     if found.max_error is not None:
         said.append(f"largest error {error(found)}")
     if found.memory_mib > 0:
-        first = f" for {advice.base.memory_mib:.3g}" if advice.base else ""
-        said.append(f"memory {found.memory_mib:.3g}{first} MiB")
+        now = f"{found.memory_mib:.3g}"
+        first = f"{advice.base.memory_mib:.3g}" if advice.base else ""
+        before = " as before" if now == first else f", {first} before" if first else ""
+        said.append(f"memory {now} MiB{before}")
     return "; ".join(said) + "."
 
 

@@ -55,7 +55,6 @@ class Survey:
     inputs: tuple[InputPort, ...]
     graph: Graph
     """Nothing is folded or fused; the nodes of a branch have its path in their names."""
-    obstacles: tuple[Obstacle, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
     """Notes of the exporter, such as the size of its training pictures."""
 

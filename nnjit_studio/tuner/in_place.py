@@ -101,7 +101,7 @@ def try_in_place(
         yield pairs
         more = pairs - len(taken.ms)
         max_ms = policy.max_ms * more / LOOKS[-1]
-        taken = _joined(
+        taken = joined(
             taken, runner.trial(feeds, kernels, replace(policy, pairs=more, max_ms=max_ms))
         )
         verdict = judge(taken, thresholds, confidence)
@@ -134,7 +134,7 @@ def settled_in_place(verdict: Verdict, place: InPlace) -> Verdict:
     return Verdict(place.outcome, reason, *ends)
 
 
-def _joined(before: Trial, more: Trial) -> Trial:
+def joined(before: Trial, more: Trial) -> Trial:
     """Both; only what ran the same way can be joined."""
     if more.error or before.mode not in ("", more.mode):
         return more

@@ -15,7 +15,7 @@ def test_it_tells_time_gain_error_and_memory() -> None:
     done = replace(SET, state=MEASURED, measured=found)
     assert set_in_use(done, ADVICE) == (
         "Measured: 9 ms [8.82..9.18] for 20 ms, 2.20x [2.16..2.24]; largest error 1.0e-3; "
-        "memory 24.4 for 24.4 MiB."
+        "memory 24.4 MiB as before."
     )
     early = replace(SET, state=MEASURING, measured=replace(found, outputs=()))
     assert set_in_use(early, ADVICE).startswith("Measured so far: 9 ms")

@@ -1,14 +1,35 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from nnjit_studio.bench.tuner.plan_regret import Combination, every_plan, regret_of
+from nnjit_studio.bench.tuner.plan_regret import (
+    TRIALS,
+    Combination,
+    every_plan,
+    regret_of,
+    told,
+)
 from nnjit_studio.model.plan_choice import PlanChoice
+from nnjit_studio.records import MeasurePolicy, Trial
 from nnjit_studio.tuner.in_place import InPlace
 
 
 def combination(name: str, speedup: float, spread: float) -> Combination:
     return Combination(name, InPlace("", "models", 16, speedup, speedup - spread, speedup + spread))
+
+
+@pytest.mark.parametrize(("spread", "looks"), [(0.001, 1), (0.5, TRIALS)])
+def test_a_combination_is_tried_until_its_interval_settles_it(spread: float, looks: int) -> None:
+    rng, tries = np.random.default_rng(3), []
+
+    def trial(policy: MeasurePolicy) -> Trial:
+        tries.append(policy)
+        ms, others = (tuple(rng.uniform(10, 10 + 10 * spread, 16)) for _ in range(2))
+        return Trial("models", 1, ms, others)
+
+    place = told(trial)
+    assert len(tries) == looks and place.pairs == 16 * looks
 
 
 def test_every_combination_is_spelled_by_what_differs_from_the_rules() -> None:

@@ -429,6 +429,7 @@ class FakeWorkbench:
         self.ran_refused: list[object] = []
         self.module: Path | None = None
         self.survey_error: Exception | None = None
+        self.refused_operators = ()
         self.ports: tuple[InputPort, ...] = ()
         self.fed: list[object] = []
         self.importing = ImportOptions()
@@ -471,6 +472,9 @@ class FakeWorkbench:
         if self.survey_error is not None:
             raise self.survey_error
         return survey_of(path, self.model.graph, self.ports)
+
+    def obstacles(self, path):
+        return self.refused_operators
 
     def run_refused(self, refused, visits, peer, effort, before, module):
         """Plays a run in three steps: nothing known, the verdict, everything."""

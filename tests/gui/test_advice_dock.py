@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from advices import ADVICE
 from gui_window import StudioWindow, wait_job
 from test_window import open_it
 
-from nnjit_studio.advice.records import MEASURING
+from nnjit_studio.advice.records import MEASURING, WAITING, stopped
 from nnjit_studio.ui.advice.in_use import BACK, WAITS
 from nnjit_studio.ui.advice.lines import (
     ANYWAY,
@@ -22,6 +24,7 @@ from nnjit_studio.ui.advice.lines import (
     PUT_BACK,
     SMALLER,
     gain_words,
+    lines_of,
 )
 
 
@@ -139,7 +142,7 @@ def test_the_set_in_use_is_measured_as_one(qtbot, advised, workbench):
     assert plain.threads == 1 and not plain.importing.half_weights and plain.path.name == "m.onnx"
     assert panel.strip.worth.text() == (
         "Measured: 9 ms [8.82..9.18] for 20 ms, 2.20x [2.16..2.24]; "
-        "largest error 1.0e-3; memory 24.4 for 24.4 MiB."
+        "largest error 1.0e-3; memory 24.4 MiB as before."
     )
     assert panel.strip.property("tone") == "plain"
     press(qtbot, advised, "f16-weights")
@@ -243,3 +246,11 @@ def test_a_stopped_list_keeps_what_was_measured(qtbot, window, workbench, model_
     assert window.advice.model.rowCount() == 8 and window.advice.buttons["direct"].isEnabled()
     assert window.advice.caption.text() == "Stopped before all rows were measured."
     assert not any(row.state == MEASURING for row in window.advice.result.rows)
+
+
+def test_nothing_waits_in_a_stopped_list():
+    first, *others = ADVICE.rows
+    begun = replace(ADVICE, rows=(replace(first, state=WAITING, measured=None), *others))
+    assert "waiting" in [line.verdict for line in lines_of(begun)]
+    verdicts = [line.verdict for line in lines_of(stopped(begun))]
+    assert "not measured" in verdicts and "waiting" not in verdicts

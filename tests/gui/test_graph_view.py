@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -622,3 +623,11 @@ def test_a_model_is_drawn_while_it_is_loaded_and_taken_back_when_that_fails(
         window.graph.view.pick(list(window.graph.view.boxes.values())[1])
         workbench.release.set()
     qtbot.waitUntil(lambda: boxes() == first)
+
+
+def test_the_first_graph_loads_no_masked_arrays_in_qts_thread(panel, monkeypatch):
+    """NumPy's median would: on a busy machine the window stood still for that."""
+    monkeypatch.delitem(sys.modules, "numpy.ma", raising=False)
+    monkeypatch.delattr(np, "ma", raising=False)
+    panel.view.show_top()
+    assert "numpy.ma" not in sys.modules

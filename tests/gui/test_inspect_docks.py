@@ -106,6 +106,7 @@ def test_the_button_tells_the_phase_and_stops(qtbot, opened, workbench, job):
     with qtbot.waitSignal(opened.session.problem):
         panel.button.click()
     assert "was cancelled" in opened.message.text.text()
+    assert opened.message.property("tone") == "plain", "who stops a job needs no warning"
     assert panel.button.text() == before and panel.button.isEnabled()
     assert panel.result is None and "yet" in panel.caption.text()
     assert opened.header.phase.text() == "Ready to tune"

@@ -7,7 +7,7 @@ from nnjit_studio.analysis.profile.sizes import SizeRow, SizesProfile
 from nnjit_studio.errors import UserError
 from nnjit_studio.model.survey import InputPort
 from nnjit_studio.records.estimate import Estimate
-from nnjit_studio.ui.profile.sizes import FIXED, parsed
+from nnjit_studio.ui.profile.sizes import FIXED, SizeLine, parsed
 from nnjit_studio.workbench import jobs
 
 OPEN = (InputPort("ids", "int64", ("batch", "sequence")),)
@@ -58,7 +58,7 @@ def test_a_model_without_open_sizes_has_no_field_to_type_in(qtbot, window, model
 def test_typed_sizes_are_measured_and_plotted(qtbot, window, workbench, model_file, asked):
     workbench.ports = OPEN
     view = open_it(qtbot, window, model_file)
-    assert view.dimension.currentText().startswith("text length"), "the batch comes last"
+    assert view.dimension.currentText() == "text length: sequence", "the batch comes last"
     assert view.field.text() == "32, 64, 128, 256" and view.button.isEnabled()
     view.field.setText("64 16")
     wait_job(qtbot, window, "sizes", view.measure)
@@ -72,6 +72,20 @@ def test_typed_sizes_are_measured_and_plotted(qtbot, window, workbench, model_fi
         "latency"
     )
     assert view.latency.item.getAxis("bottom").labelText == "sequence"
+
+
+def test_an_interval_of_microseconds_is_none_of_zeros():
+    time = Estimate.of([0.003, 0.004, 0.005] * 4)
+    line = SizeLine("n", SizeRow({"n": 1}, time, 9.0, 1 << 20, 9))
+    assert line.interval == "3.00 µs to 5.00 µs"
+
+
+def test_a_batch_alone_is_called_a_batch(qtbot, window, workbench, model_file):
+    workbench.ports = (InputPort("x", "float32", ("batch", 64)),)
+    view = open_it(qtbot, window, model_file)
+    assert view.dimension.currentText() == "batch" and view.field.text() == "1, 2, 4, 8"
+    view.field.setText("1, 99999999")
+    assert not view.measure() and view.caption.text().startswith("batch takes 1 to ")
 
 
 def test_sizes_out_of_range_are_refused_at_once(qtbot, window, workbench, model_file, asked):

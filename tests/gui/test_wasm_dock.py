@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import wasm_builder as build
@@ -14,6 +15,7 @@ from nnjit_studio.foreign_wasm.inspection.cost.records import Compilation, Compi
 from nnjit_studio.ui.wasm import jobs
 from nnjit_studio.ui.wasm.colours import FINDINGS, VECTORS
 from nnjit_studio.ui.wasm.layout import Box, squarified
+from nnjit_studio.ui.wasm.tables import finding_columns, rows_of
 
 BODIES = (build.products(8, 8), build.ifs(10, 4), build.nops(100_500))
 
@@ -60,6 +62,18 @@ def test_rows_sort_and_filter(shown):
     shown.functions.filter.setText("gemm SPILLS")
     assert indices(shown) == [0]
     assert "gemm" in shown.functions.as_text([0], "excel")
+
+
+def test_names_take_no_room_where_functions_have_none(shown):
+    def titles(*rows):
+        shown.functions.show_rows(rows)
+        return [c.title for c in shown.functions.model.columns]
+
+    rows = rows_of(shown.survey, {})
+    nameless = [replace(row, name="") for row in rows]
+    assert titles(*rows[:1])[1] == "name" and titles(*rows[:1], *nameless)[-1] == "name"
+    assert "name" not in titles(*nameless)
+    assert "name" not in [c.title for c in finding_columns(shown.survey, ())]
 
 
 def test_treemap_and_table_show_the_same_function(shown):

@@ -14,7 +14,7 @@ from nnjit_studio.workbench.inputs import edited, roles, texts, values
 
 
 def survey(*inputs, path=Path("m.onnx"), **notes):
-    return Survey(path, "0", 0, 17, inputs, Graph("m", (), (), (), {}), (), notes)
+    return Survey(path, "0", 0, 17, inputs, Graph("m", (), (), (), {}), notes)
 
 
 def first(*inputs, **notes):

@@ -22,7 +22,7 @@ from nnjit_studio.workbench.jobs import profile_sizes_beside
 
 
 def survey(*inputs: InputPort) -> Survey:
-    return Survey(Path("m.onnx"), "0", 0, 17, inputs, Graph("m", (), (), (), {}), (), {})
+    return Survey(Path("m.onnx"), "0", 0, 17, inputs, Graph("m", (), (), (), {}), {})
 
 
 TEXT = survey(

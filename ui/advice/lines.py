@@ -12,6 +12,7 @@ from nnjit_studio.advice.records import (
     KEPT,
     MEASURED,
     MEASURING,
+    STOPPED,
     Advice,
     Measurement,
     Row,
@@ -24,10 +25,11 @@ from nnjit_studio.verdict.text import kilobytes, times, timing
 
 AS_IT_WAS, IN_USE, OVER, UNJUDGED = "as it was", "in use", "over the error limit", "not judged"
 NOT_HERE, WAITING, MEASURES, SMALLER = "not here", "waiting", "measuring", "smaller"
+NOT_MEASURED = "not measured"
 FASTER, SLOWER, SAME = "faster", "slower", "not told apart"
 GLYPHS = {
     AS_IT_WAS: "", IN_USE: "✓", OVER: "✗", UNJUDGED: "?", NOT_HERE: "·", WAITING: "·",
-    MEASURES: "…", SMALLER: "▼", FASTER: "▲", SLOWER: "▼", SAME: "≈",
+    NOT_MEASURED: "·", MEASURES: "…", SMALLER: "▼", FASTER: "▲", SLOWER: "▼", SAME: "≈",
 }  # fmt: skip
 TONES = {
     IN_USE: "good", FASTER: "good", SMALLER: "good", OVER: "bad", SLOWER: "bad", UNJUDGED: "warn",
@@ -75,6 +77,8 @@ def lines_of(advice: Advice, in_use: Collection[str] = (), armed: str = "") -> I
     for row in ranked(advice.rows):
         used = row.name in in_use
         verdict = IN_USE if used else _verdict(row, advice.base)
+        if verdict == WAITING and advice.phase == STOPPED:
+            verdict = NOT_MEASURED
         note = " ".join(told for told in _to_know(row) if told)
         action = "" if other_file and row.apply.recipe and not used else _action(row, used, armed)
         yield Line(row.title, verdict, row.measured, note, row, action)

@@ -112,5 +112,8 @@ class Host(QObject):
         return self.themes.current
 
     def tell(self, problem: JobProblem) -> None:
-        """Show a problem in the message bar."""
-        self.message.say(str(problem), "bad", problem.details)
+        """Show a problem in the message bar; what a user ended is none."""
+        if problem.cancelled:
+            self.message.say(str(problem))
+        else:
+            self.message.say(str(problem), "bad", problem.details)

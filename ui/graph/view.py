@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 
-import numpy as np
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import (
     QContextMenuEvent,
@@ -125,7 +125,7 @@ class GraphView(QGraphicsView):
         height = self.viewport().height() / scale
         ends = area.top() + height
         seen = [b.pos().x() for b in self._order if b.unit.nodes and b.area[1] < ends]
-        middle = float(np.median(seen)) if seen else area.center().x()
+        middle = statistics.median(seen) if seen else area.center().x()
         self.centerOn(middle, area.top() + height / 2)
         self.panned.emit()
 

@@ -225,16 +225,21 @@ def sentence(survey: Survey) -> str:
     what = takes[kinds[0]] if kinds else "numbers"
     if not axes:
         return f"This model takes {what}. One input is a number that chooses; say which."
+    known = [axis.role for axis in axes if axis.role != roles.BATCH]
+    if not known:
+        return (
+            f"This model takes {what} in batches of any size. Say for which it is opened and "
+            "measured."
+        )
     return (
-        f"This model takes {what} of any {_listed([a.role for a in axes])}. "
+        f"This model takes {what} of any {_listed(known)}. "
         "Say for which sizes it is opened and measured."
     )
 
 
 def _listed(roles_of_axes: Sequence[str]) -> str:
-    """Roles as a list in words, each once; the batch goes without saying."""
-    every = list(dict.fromkeys(roles_of_axes))
-    *rest, last = [role for role in every if role != roles.BATCH] or every
+    """Roles as a list in words, each once."""
+    *rest, last = dict.fromkeys(roles_of_axes)
     return f"{', '.join(rest)} and {last}" if rest else last
 
 

@@ -25,6 +25,7 @@ from nnjit_studio.workbench.inputs.roles import BATCH, Axis, axes_of
 JOB = "sizes"
 TUNE_S = 60.0
 """Of all sizes together."""
+SUGGESTED = 4
 MOST = 8
 """Sizes at once: each is a plan of its own in the page."""
 FIXED = "This model leaves no size open."
@@ -35,8 +36,9 @@ MIB = 2**20
 
 def suggested(axis: Axis) -> str:
     """Sizes around the first guess, within the allowed range."""
-    sizes = (axis.first // 4, axis.first // 2, axis.first, 2 * axis.first)
-    return ", ".join(str(n) for n in dict.fromkeys(sizes) if max(1, axis.low) <= n <= axis.high)
+    sizes = dict.fromkeys(int(axis.first * 2.0**step) for step in range(-2, 4))
+    allowed = [str(n) for n in sizes if max(1, axis.low) <= n <= axis.high]
+    return ", ".join(allowed[:SUGGESTED])
 
 
 def parsed(words: str) -> tuple[int, ...]:
@@ -61,14 +63,14 @@ class SizeLine:
 
     @property
     def interval(self) -> str:
-        return f"{text.latency(self.row.time.low)}..{text.latency(self.row.time.high)}"
+        return f"{text.time(self.row.time.low)} to {text.time(self.row.time.high)}"
 
 
 COLUMNS = (
     Column("size", lambda line: line.size, numeric=True, width=52),
     Column("time", lambda line: line.row.time.ms, text.time, True, "median of runs in turns", 70,
            in_files="time ms"),
-    Column("interval", lambda line: line.interval, width=92),
+    Column("interval", lambda line: line.interval, width=130),
     Column("memory", lambda line: line.row.wasm_bytes, text.nbytes, True,
            "WebAssembly memory of a page that runs this size alone", 78, in_files="memory bytes"),
 )  # fmt: skip
@@ -153,7 +155,7 @@ class SizesView(Panel):
         self.table.filter.hide()
         self.table.view.horizontalHeader().setStretchLastSection(True)
         plots = splitter(
-            Qt.Orientation.Horizontal, (self.latency, 400), (self.memory, 260), (self.table, 330)
+            Qt.Orientation.Horizontal, (self.latency, 380), (self.memory, 240), (self.table, 370)
         )
         self.latency.save_button.show()
         line = hbox(
@@ -177,7 +179,7 @@ class SizesView(Panel):
             return False
         axis = next((a for a in self._axes if a.name == self.dimension.currentData()), None)
         if axis is not None and not axis.low <= sizes[0] <= sizes[-1] <= axis.high:
-            self.caption.setText(f"{axis.label} takes {axis.low} to {axis.high}: type such sizes.")
+            self.caption.setText(f"{axis.title} takes {axis.low} to {axis.high}: type such sizes.")
             return False
         wanted, path = {self.dimension.currentData(): sizes}, model.path
         return self._session.run(
@@ -214,7 +216,7 @@ class SizesView(Panel):
         self._axes = axes_of(survey) if survey is not None and known else ()
         self.dimension.clear()
         for axis in sorted(self._axes, key=lambda a: a.role == BATCH):
-            self.dimension.addItem(f"{axis.role}: {axis.label}", axis.name)
+            self.dimension.addItem(axis.title, axis.name)
         self._suggest()
         self.show_result(None)
         self._follow()

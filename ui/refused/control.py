@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from PySide6.QtCore import QObject, QTimer
 
 from nnjit_studio.errors import UserError
-from nnjit_studio.model.survey import Survey
+from nnjit_studio.model.survey import Obstacle, Survey
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.opening import answers as kept
 from nnjit_studio.ui.refused.dock import RefusedPanel
 from nnjit_studio.ui.refused.feature import REFUSED
-from nnjit_studio.ui.state.jobs import Job, JobProblem
+from nnjit_studio.ui.state.jobs import Job, JobProblem, reader
 from nnjit_studio.ui.verdict.control import LONG, MOST_WEIGHTS, SETTLE_MS, SHORT, VerdictControl
 from nnjit_studio.verdict import store
 from nnjit_studio.verdict.measure import Effort
@@ -21,7 +21,6 @@ from nnjit_studio.workbench.jobs.refused import Refused, RefusedRun
 
 RUN, FASTER = "refused", "turbo"
 """Names of jobs."""
-CANCELLED = "was cancelled"
 
 
 class RefusedModels(QObject):
@@ -41,6 +40,7 @@ class RefusedModels(QObject):
         self._due: Effort | None = None
         self._running: Effort | None = None
         self._panel: RefusedPanel | None = None
+        self._reader = reader(self, self._looked_up, self._not_looked_up)
         session = host.session
         session.surveyed.connect(self._take)
         session.done.connect(self._done)
@@ -53,12 +53,13 @@ class RefusedModels(QObject):
     def tell(self, problem: JobProblem) -> bool:
         """Show a model that was not opened; False where nothing is known of it."""
         survey = self._survey
-        if problem.job != "open" or survey is None or CANCELLED in problem.error:
+        if problem.job != "open" or survey is None or problem.cancelled:
             return False
         steps = [("What stands in the way", self._show_dock)]
         self._host.message.say(str(problem), "bad", problem.details, steps=steps)
         panel = self._show_dock()
-        panel.show_refusal(survey, str(problem))
+        panel.show_refusal(str(problem))
+        self._look_up()
         answers = kept.remembered(self._host.settings, survey) or kept.guessed(survey)
         try:
             self._refused = Refused(survey, answers.arrays(survey), problem.error)
@@ -90,6 +91,24 @@ class RefusedModels(QObject):
                 )
             )
 
+    def _look_up(self) -> None:
+        """Have the file's operators looked up, which needs the importer's rules."""
+        survey, bench = self._survey, self._host.session.workbench
+        if survey is not None:
+            path = survey.path
+            self._reader.start("obstacles", lambda _: (survey, bench.run(jobs.obstacles, path)))
+
+    def _looked_up(self, found: tuple[Survey, tuple[Obstacle, ...]]) -> None:
+        survey, obstacles = found
+        if survey is not self._survey:
+            self._look_up()
+        elif self._panel is not None:
+            self._panel.show_obstacles(obstacles)
+
+    def _not_looked_up(self, problem: JobProblem) -> None:
+        if self._panel is not None:
+            self._panel.show_obstacles((), str(problem))
+
     def _show_dock(self) -> RefusedPanel:
         panel = REFUSED.show(self._host)
         if self._panel is None:
@@ -120,8 +139,8 @@ class RefusedModels(QObject):
     def _problem(self, problem: JobProblem) -> None:
         if problem.job == RUN and self._panel is not None:
             self._running = None
-            stopped = CANCELLED in problem.error
-            self._panel.verdict.show_verdict(None, "Stopped." if stopped else str(problem))
+            said = "Stopped." if problem.cancelled else str(problem)
+            self._panel.verdict.show_verdict(None, said)
 
     def _follow(self, busy: str) -> None:
         if self._panel is not None:

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QLabel, QTabWidget
 
 from nnjit_studio.foreign_wasm.inspection.hotspots.records import Hotspots
-from nnjit_studio.model.survey import Survey
+from nnjit_studio.model.survey import Obstacle
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.verdict.panel import VerdictPanel
 from nnjit_studio.ui.widgets import text
@@ -25,6 +25,7 @@ FASTER = "Make ONNX Runtime faster"
 NATIVE = "native"
 NAMED = 3
 """Nodes of an operator that are named."""
+LOOKING = "The operators of the file are looked up."
 NO_RULES = "No operator is without a rule: the reason above says which form or size is refused."
 MEASURED = (*LABELS, NATIVE)
 """Where a node may have a time, in the order of the columns."""
@@ -150,15 +151,19 @@ class RefusedPanel(Panel):
         self.verdict.hide()
         self.tabs.hide()
 
-    def show_refusal(self, survey: Survey, why: str) -> None:
+    def show_refusal(self, why: str) -> None:
         """Show a model that was refused, and nothing of any run."""
         self._reset()
         self.why.setText(why)
-        self.obstacles.model.set_rows(survey.obstacles, keep=False)
-        self.said[self.obstacles].setText("" if survey.obstacles else NO_RULES)
+        self.said[self.obstacles].setText(LOOKING)
         self.verdict.show_verdict(None, "ONNX Runtime Web is measured next.")
         self.tabs.setCurrentWidget(self.obstacles)
         self.tabs.show()
+
+    def show_obstacles(self, found: Sequence[Obstacle], said: str = "") -> None:
+        """Show the operators that have no rule; ``said``: why they are not known."""
+        self.obstacles.model.set_rows(found, keep=False)
+        self.said[self.obstacles].setText("" if found else said or NO_RULES)
 
     def _reset(self) -> None:
         for panel, label in self.said.items():

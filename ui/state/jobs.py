@@ -18,6 +18,8 @@ from nnjit_studio.workbench.phases import OnPhase
 
 EXAMINE = "examine"
 """The job that examines the machine; a model that is opened during it waits for its end."""
+CANCELLED = "was cancelled"
+"""In the sentence of a job that its user ended."""
 Work = Callable[[Workbench, OnPhase], Any]
 
 
@@ -55,6 +57,11 @@ class JobProblem:
     hint: str = ""
     details: str = ""
     kind: str = "bug"
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the job ended because its user had it end."""
+        return self.kind == UserError.kind and CANCELLED in self.error
 
     @property
     def cause(self) -> NnjitError:

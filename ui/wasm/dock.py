@@ -185,7 +185,7 @@ class WasmPanel(Panel):
         self.live.show_file(survey.path)
         self.offload.show_file(survey.path)
         self.functions.show_rows(rows_of(survey, self.tiers))
-        self.findings.set_columns(finding_columns(survey))
+        self.findings.set_columns(finding_columns(survey, self._found))
         self.findings.model.set_rows(self._found, keep=False)
         self.sections.model.set_rows(
             [(n, size, 100 * size / survey.nbytes) for n, size in sections(survey).items()],

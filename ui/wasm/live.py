@@ -67,7 +67,7 @@ COLUMNS = (
     Column("GFLOP/s", lambda r: r.gflops, _rate, True,
            "of ONNX Runtime's whole inferences, in its duel", 66),
     Column("speed-up", lambda r: r.speedup, lambda v: "" if v is None else f"{v:.3f}", True,
-           "of whole inferences, in turns", 70),
+           "of whole inferences, in turns", 78),
     Column("interval", lambda r: None if r.low is None else f"{r.low:.3f} to {r.high:.3f}",
            lambda v: v or "", width=104, tip="of the speed-up"),
     Column("against", lambda r: r.against, width=130, tip="what it met in its duel"),

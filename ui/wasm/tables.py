@@ -126,12 +126,14 @@ class FunctionTable(LongTable):
     def show_rows(self, rows: Sequence[Row]) -> None:
         """Show these functions, the largest first.
 
-        A pair of columns for each tier that is known, and the names where there are any.
+        A pair of columns for each tier that is known, and the names where there are any: the last
+        column where most functions have none.
         """
         tiers = sorted({tier for row in rows for tier in row.tiers})
         extra = tuple(column for tier in tiers for column in _tier_columns(tier))
-        names = (NAME,) if any(row.name for row in rows) else ()
-        columns = (FIRST, *names, BYTES, FINDING, *extra, *COLUMNS)
+        named = sum(bool(row.name) for row in rows)
+        front, back = ((NAME,), ()) if 2 * named > len(rows) else ((), (NAME,) if named else ())
+        columns = (FIRST, *front, BYTES, FINDING, *extra, *COLUMNS, *back)
         self.set_columns(columns)
         self.show_all(rows, columns.index(BYTES), Qt.SortOrder.DescendingOrder)
 
@@ -143,10 +145,12 @@ class FunctionTable(LongTable):
         return self.select_row(lambda row: row.facts.index == index)
 
 
-def finding_columns(survey: Survey) -> tuple[Column, ...]:
+def finding_columns(survey: Survey, found: Sequence[Finding]) -> tuple[Column, ...]:
+    """With the names of functions where there are any."""
+    name = Column("name", lambda w: survey.name(w.function), width=120, middle=True)
     return (
         Column("function", lambda w: w.function, str, True, width=66),
-        Column("name", lambda w: survey.name(w.function), width=120, middle=True),
+        *((name,) if any(survey.name(f.function) for f in found) else ()),
         Column("finding", lambda w: WORDS[w.rule], width=130, tone=_finding_tone),
         Column("in words", lambda w: w.text, width=700),
     )

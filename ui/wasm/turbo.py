@@ -20,7 +20,10 @@ from nnjit_studio.ui.widgets.tables import Column, TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 
 COMPILE, TURBO = "compile", "turbo"
-EMPTY = "Loops that hold too many vectors are re-scheduled, and kept where measured faster."
+EMPTY = (
+    "Turbo… re-schedules loops that hold too many vectors and keeps what is measured faster; it "
+    "takes minutes."
+)
 STOPPED = "Stopped; nothing was written."
 PASSES = {"order": "order of instructions", "fma": "fused multiply-adds"}
 

@@ -148,7 +148,7 @@ class WelcomeFlow(QObject):
         """The raw graph of a file that was read stays in sight."""
         if problem.job == EXAMINE:
             self._due = False  # its sentence stands in the message bar; once is enough
-        if not self._raw or "was cancelled" in problem.error:
+        if not self._raw or problem.cancelled:
             self._opened(problem.job)
 
     def _opened(self, job: str) -> None:

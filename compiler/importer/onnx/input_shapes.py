@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import onnx
 
+from nnjit_studio.compiler.onnx_file.ports import dims_of
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model import GivenShapes
-
-_NAMELESS = ("", "?", "-1", "0", "None", "unk")
-"""What exporters write as the name of a dimension that they know nothing of."""
 
 
 def fix_input_shapes(model: onnx.ModelProto, given: GivenShapes) -> dict[str, tuple[int, ...]]:
@@ -40,24 +38,6 @@ def fix_input_shapes(model: onnx.ModelProto, given: GivenShapes) -> dict[str, tu
             fixed.dim.add().dim_value = n
         port.type.tensor_type.shape.CopyFrom(fixed)
     return shapes
-
-
-def dims_of(port: onnx.ValueInfoProto) -> list[int | str]:
-    """A number or a name for each dimension.
-
-    What has no name, or one that stands for "unknown", gets its place for a name (``x.2``):
-    two of these are never the same dimension.
-    """
-    dims: list[int | str] = []
-    for axis, d in enumerate(port.type.tensor_type.shape.dim):
-        name = d.dim_param.strip()
-        if d.dim_value > 0:
-            dims.append(int(d.dim_value))
-        elif name.isdecimal() and int(name):  # some exporters write a number as a name
-            dims.append(int(name))
-        else:
-            dims.append(f"{port.name}.{axis}" if name in _NAMELESS else name)
-    return dims
 
 
 def _check_names(ports: list[onnx.ValueInfoProto], given: GivenShapes) -> None:

@@ -10,7 +10,7 @@ from nnjit_studio.compiler.any_size.arrays import runs_on
 from nnjit_studio.compiler.any_size.imports import import_any, import_sizes
 from nnjit_studio.compiler.importer import BuiltModel, graph_text, import_model
 from nnjit_studio.compiler.importer.generation import import_generation
-from nnjit_studio.compiler.importer.survey import survey
+from nnjit_studio.compiler.importer.obstacles import obstacles
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.process.handlers.registry import State, handles
 from nnjit_studio.compiler.process.operations import (
@@ -24,10 +24,10 @@ from nnjit_studio.compiler.process.operations import (
     ImportGenerationRequest,
     ImportRequest,
     ImportSizesRequest,
-    SurveyRequest,
+    ObstaclesRequest,
 )
 from nnjit_studio.compiler.process.results import ImportedModel
-from nnjit_studio.model.survey import Survey
+from nnjit_studio.model.survey import Obstacle
 
 
 @handles(ImportRequest)
@@ -41,9 +41,9 @@ def import_onnx(state: State, request: ImportRequest) -> Imported:
     return Imported(state.keep(programs), model)
 
 
-@handles(SurveyRequest)
-def look_at_file(state: State, request: SurveyRequest) -> Survey:
-    return survey(request.path)
+@handles(ObstaclesRequest)
+def obstacles_of_file(state: State, request: ObstaclesRequest) -> tuple[Obstacle, ...]:
+    return obstacles(request.path)
 
 
 @handles(ImportGenerationRequest)

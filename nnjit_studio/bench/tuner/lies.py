@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nnjit_studio.bench.report import Report, Table
+from nnjit_studio.bench.tuner.drawn_first import DrawnFirst, draw
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records import Kernel
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS
@@ -109,9 +110,11 @@ def old_headline(events: Sequence[Event]) -> float | None:
 
 
 def lie_session(
-    bench: Workbench, path: Path, seconds: float, processes: int
+    bench: Workbench, path: Path, seconds: float, processes: int, seed: int | None = None
 ) -> tuple[list[Judged], dict[str, Any]]:
     """One cold session among busy processes, its ratios repeated without them, and what it told.
+
+    With a ``seed`` its first kernels are drawn from the lite space, in its repetitions as well.
 
     Raises
     ------
@@ -119,6 +122,10 @@ def lie_session(
         When the session fails.
     """
     opened = bench.open_model(path)
+    if seed is not None:
+        page, now = bench.page, bench.compiler
+        drawn = draw(opened.workloads, opened.packable, page.connect(), seed)
+        page.compiler = DrawnFirst(now.process, now.version, now.passes_off, drawn)
     with busy(processes):
         events = list(session_of(bench.model, TuneOptions(seconds=seconds)).run())
     if isinstance(events[-1], Failed):
@@ -193,7 +200,8 @@ def lies_report(result: Mapping[str, Any]) -> Report:
         f"too busy for a ratio, {c['not_told_apart']} not told apart."
     )
     about = (
-        f"`make lie-test`: {result['processes']} busy processes, {result['seconds']:.0f} s each."
+        f"`make lie-test`: {result['processes']} busy processes, {result['seconds']:.0f} s each, "
+        f"first kernels {'drawn from the lite space' if result['drawn'] else 'by the rules'}."
     )
     return Report(result, "Lie test", about, [Table(head, rows), text])
 

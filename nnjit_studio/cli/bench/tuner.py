@@ -104,13 +104,14 @@ def plan_regret(
     paths: tuple[Path, ...] = MODEL_FILES,
     zoo: str = ZOO,
     most: int = option(40, "Models with more combinations of choices are left out.", type=COUNT),
+    minutes: float = option(600.0, "After which no model is begun.", type=AT_LEAST_0),
     target: TargetOptions = target_options("target", "threads", "no_sandbox"),
     output: Output = group(Output),
 ) -> None:
     """Compare the plan that tuning finds with every combination of the import's choices."""
     with scratch() as folder, cold(folder, target, importing) as opened:
         models = models_of(paths, zoo, folder)
-        result = opened.run(lambda: bench_plan_regret(opened.bench, models, most, note))
+        result = opened.run(lambda: bench_plan_regret(opened.bench, models, most, note, minutes))
     publish(result, plan_regret_report, output)
 
 

@@ -13,7 +13,7 @@ from nnjit_studio.cli.running import workbench
 from nnjit_studio.cli.target_options import target_options
 from nnjit_studio.cli.verbs import COUNT, FILE, PATH, POSITIVE, argument, group, option, same, verb
 from nnjit_studio.cli.verdict.bundles import BUNDLE_LIMITS, compare_bundles
-from nnjit_studio.cli.verdict.refused import document, refused_model, run_refused, text
+from nnjit_studio.cli.verdict.refused import Obstacles, document, refused_model, run_refused, text
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.doctor.deployment.versions import Limits
 from nnjit_studio.engine.browsers import browsers
@@ -21,7 +21,6 @@ from nnjit_studio.engine.pages.opening import open_page
 from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.errors import BugError, ModelError, UserError
 from nnjit_studio.model import ImportOptions
-from nnjit_studio.model.survey import Survey
 from nnjit_studio.records.target_options import TargetOptions
 from nnjit_studio.verdict.measure import Effort, Visits
 from nnjit_studio.verdict.peers import HOW_TO_GET, VARIABLE, Peer, find_peer
@@ -92,13 +91,14 @@ def compare(
         bench, folder = opened.bench, opened.bench.database.path.parent
         before = last_verdicts(folder)
 
-        def work() -> Verdict | tuple[RefusedRun, Survey]:
+        def work() -> Verdict | tuple[RefusedRun, Obstacles]:
             how = page_visits(target), peer, Effort(options.seconds, options.cold), before
             try:
                 bench.open_model(model, note, feeds)
             except ModelError as refusal:
                 refused = refused_model(bench, model, feeds, refusal)
-                return run_refused(bench, refused, *how, options.runtime), refused.survey
+                obstacles = bench.run(jobs.obstacles, model)
+                return run_refused(bench, refused, *how, options.runtime), obstacles
             last, phase = None, ""
             for last in bench.run(jobs.verdict, *how, options.runtime):
                 if last.phase != phase:

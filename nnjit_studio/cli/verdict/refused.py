@@ -8,7 +8,7 @@ from typing import Any
 from nnjit_studio.cli.common import note
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model.native_run import NodeTime
-from nnjit_studio.model.survey import Survey
+from nnjit_studio.model.survey import Obstacle
 from nnjit_studio.support.tables import text_table
 from nnjit_studio.verdict.measure import Effort, Visits
 from nnjit_studio.verdict.peers import Peer
@@ -19,6 +19,7 @@ from nnjit_studio.workbench.inputs.values import fed
 from nnjit_studio.workbench.jobs.refused import Refused, RefusedRun
 from nnjit_studio.workbench.open_model import Feeds
 
+Obstacles = tuple[Obstacle, ...]
 SHOWN = 10
 """Nodes of each run in the text."""
 
@@ -63,12 +64,12 @@ def refused_model(
     return Refused(survey, fed(survey, bench.page.importing.shapes, given), why)
 
 
-def document(run: RefusedRun, survey: Survey) -> dict[str, Any]:
+def document(run: RefusedRun, obstacles: Obstacles) -> dict[str, Any]:
     """The verdict's document, with what stands in the way and the times of nodes."""
     native = run.native
     return {
         **run.verdict.to_json(),
-        "obstacles": [vars(obstacle) for obstacle in survey.obstacles],
+        "obstacles": [vars(obstacle) for obstacle in obstacles],
         "nodes": {who: [vars(node) for node in nodes] for who, nodes in run.nodes.items()},
         "native": {"ms": native.ms, "nodes": [vars(n) for n in native.nodes]} if native else None,
         "native_problem": run.native_problem,
@@ -77,10 +78,10 @@ def document(run: RefusedRun, survey: Survey) -> dict[str, Any]:
     }
 
 
-def text(run: RefusedRun, survey: Survey) -> str:
+def text(run: RefusedRun, obstacles: Obstacles) -> str:
     parts = [table(run.verdict)]
-    if survey.obstacles:
-        rows = [(o.op, len(o.nodes), o.why) for o in survey.obstacles]
+    if obstacles:
+        rows = [(o.op, len(o.nodes), o.why) for o in obstacles]
         parts.append(text_table(("operator without a rule", "nodes", "why"), rows, left=(0, 2)))
     for who, nodes in run.nodes.items():
         parts.append(f"Nodes in {LABELS[who]}:\n{_nodes(nodes)}")

@@ -58,10 +58,22 @@ class Axis:
 
     @property
     def label(self) -> str:
-        """The file's name of it; what exporters write in place of one is left out."""
+        """Its place, and the file's name of it where there is one."""
+        return f"{self.places[0][1]}, {self._named or 'no name'}"
+
+    @property
+    def title(self) -> str:
+        """Its role, and what tells it from another one of that role."""
+        port, axis = self.places[0]
+        own = self._named or f"axis {axis} of {port}"
+        return self.role if own == self.role else f"{self.role}: {own}"
+
+    @property
+    def _named(self) -> str:
+        """The file's name of it; empty where an exporter wrote something in place of one."""
         port, axis = self.places[0]
         made = self.name == f"{port}.{axis}" or re.search(r"dynamic|^unk|^\?", self.name, re.I)
-        return f"{axis}, no name" if made else f"{axis}, {self.name}"
+        return "" if made else self.name
 
 
 @dataclass(frozen=True)

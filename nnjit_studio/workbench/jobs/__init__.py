@@ -14,7 +14,7 @@ from nnjit_studio.workbench.jobs.export import (
     write_programs,
 )
 from nnjit_studio.workbench.jobs.feed import feed
-from nnjit_studio.workbench.jobs.lookups import onnx_attributes, records, survey
+from nnjit_studio.workbench.jobs.lookups import obstacles, onnx_attributes, records, survey
 from nnjit_studio.workbench.jobs.page_form import take_form
 from nnjit_studio.workbench.jobs.profile import profile
 from nnjit_studio.workbench.jobs.refused import (
@@ -40,6 +40,7 @@ __all__ = [
     "make_refused_faster",
     "measure_device",
     "measure_in_use",
+    "obstacles",
     "onnx_attributes",
     "profile",
     "profile_sizes",

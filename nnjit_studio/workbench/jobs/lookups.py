@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nnjit_studio.model.survey import Survey
+from nnjit_studio.model.survey import Obstacle, Survey
 from nnjit_studio.records import TuningRecord
 from nnjit_studio.workbench.model import ModelOnPage
 
@@ -35,3 +35,14 @@ def survey(model: ModelOnPage, path: Path) -> Survey:
         When it is no valid model.
     """
     return model.page.process.survey(path)
+
+
+def obstacles(model: ModelOnPage, path: Path) -> tuple[Obstacle, ...]:
+    """The operators of a file that the importer has no rule for.
+
+    Raises
+    ------
+    ModelError
+        When it is no valid model.
+    """
+    return model.page.process.obstacles(path)

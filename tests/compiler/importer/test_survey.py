@@ -7,7 +7,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from nnjit_studio.compiler.importer.survey import survey
+from nnjit_studio.compiler.importer.obstacles import obstacles
+from nnjit_studio.compiler.onnx_file.survey import survey
 from nnjit_studio.errors import ModelError
 
 
@@ -36,7 +37,7 @@ def test_inputs_keep_their_open_axes_and_tell_what_reads_them(tmp_path):
     assert (picture.readers, picture.channels, picture.window) == (("Conv",), 3, 2)
     assert number.is_number and number.dtype == "int64"
     assert found.open_dims == ("N", "x.2", "x.3") and found.nbytes == 8 * 3 * 5 * 5 * 4
-    assert [n.op for n in found.graph.nodes] == ["Transpose", "Conv"] and not found.obstacles
+    assert [n.op for n in found.graph.nodes] == ["Transpose", "Conv"] and not obstacles(path)
     assert found.graph.tensors["w"].shape == (8, 3, 5, 5) and "x" not in found.graph.tensors
 
 
@@ -48,11 +49,11 @@ def test_operators_without_a_rule_are_all_listed(tmp_path):
         helper.make_node("Relu", ["b"], ["c"], "fine"),
         helper.make_node("Det", ["c"], ["y"], "held"),
     ]
-    found = survey(write(tmp_path / "m.onnx", nodes, [x]))
-    assert [(o.op, o.nodes) for o in found.obstacles] == [
+    found = obstacles(write(tmp_path / "m.onnx", nodes, [x]))
+    assert [(o.op, o.nodes) for o in found] == [
         ("FancyOp", ("one", "two")), ("Det", ("held",))
     ]  # fmt: skip
-    assert "com.acme" in found.obstacles[0].why
+    assert "com.acme" in found[0].why
 
 
 def test_nodes_of_branches_are_in_the_graph_by_their_path(tmp_path):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +15,11 @@ from typing import get_type_hints
 import pytest
 from onnx_models import mlp
 
-from nnjit_studio.compiler.process.client import CompileProcess
+from nnjit_studio.compiler.process import codec, worker
+from nnjit_studio.compiler.process.client import MEMORY_BYTES, CompileProcess
 from nnjit_studio.compiler.process.compiler import Compiler
 from nnjit_studio.compiler.process.handlers.registry import handler_of
+from nnjit_studio.compiler.process.operations import SurveyRequest
 from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.compiler.process.table import OPERATIONS
 from nnjit_studio.errors import ModelError, UserError
@@ -35,6 +40,31 @@ def process() -> Iterator[CompileProcess]:
 def model(process: CompileProcess, tmp_path_factory: pytest.TempPathFactory) -> ImportedModel:
     folder = tmp_path_factory.mktemp("model")
     return process.import_model(mlp(folder / "mlp.onnx"), folder / "w.bin")
+
+
+def test_a_file_is_read_while_the_importer_loads(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "endless.py").write_text("import time\nwhile True:\n    time.sleep(1)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(worker, "IMPORTER", "endless")
+    ours, theirs = multiprocessing.Pipe()
+    served = theirs, str(tmp_path / "chatter"), MEMORY_BYTES, True
+    process = multiprocessing.get_context("fork").Process(target=worker.serve, args=served)
+    process.start()
+    try:
+        codec.send(ours, SurveyRequest.__name__, SurveyRequest(mlp(tmp_path / "mlp.onnx")))
+        assert ours.poll(120) and codec.receive(ours)[0] == "reply"
+    finally:
+        process.kill()
+        process.join()
+
+
+def test_reading_a_file_loads_no_tvm() -> None:
+    program = (
+        "import sys; from nnjit_studio.compiler.process import worker; "
+        "from nnjit_studio.compiler.process.handlers import reading; print('tvm' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.stdout == "False\n"
 
 
 def test_a_candidate_in_both_tiers(process: CompileProcess, model: ImportedModel) -> None:

@@ -13,6 +13,7 @@ import nnjit_studio.engine as engine
 import nnjit_studio.foreign_wasm as foreign_wasm
 import nnjit_studio.workbench as workbench_room
 from nnjit_studio.errors import PageError, UnsupportedOpError, UserError
+from nnjit_studio.model.survey import Obstacle
 from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.state.window_words import WORDS, in_window
 from nnjit_studio.ui.verdict.panel import INSTALL
@@ -60,6 +61,15 @@ def test_a_refused_model_runs_in_onnx_runtime_web(qtbot, refusing, workbench, mo
     assert column(panel.nodes, "share") == ["75.0%", "25.0%"]
     assert column(panel.functions, "function") == ["7"]
     assert "Chromium 156" in panel.said[panel.functions].text()
+
+
+def test_operators_without_a_rule_are_looked_up_once_it_is_refused(
+    qtbot, refusing, workbench, model_file
+):
+    workbench.refused_operators = (Obstacle("Fancy", ("one", "two"), "no rule in the importer"),)
+    panel = refuse(qtbot, refusing, model_file)
+    qtbot.waitUntil(lambda: column(panel.obstacles, "operator") == ["Fancy"])
+    assert column(panel.obstacles, "such as") == ["one, two"]
 
 
 def test_one_button_makes_onnx_runtime_faster(qtbot, refusing, workbench, model_file):

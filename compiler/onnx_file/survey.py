@@ -1,4 +1,7 @@
-"""A look at a file before its import: its inputs, its graph as it is, and what has no rule."""
+"""A look at a file before its import: its inputs, and its graph as it is.
+
+A user waits for it, so it does without TVM, which takes longer to load than a file to read.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,10 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from nnjit_studio.compiler import tvm_adapter
-from nnjit_studio.compiler.importer.onnx import contrib, decompose
-from nnjit_studio.compiler.importer.onnx.input_shapes import dims_of
 from nnjit_studio.compiler.onnx_file import check
+from nnjit_studio.compiler.onnx_file.ports import dims_of
 from nnjit_studio.model import DTYPE_BYTES, NUMPY_DTYPES, Graph, Node, TensorSpec
-from nnjit_studio.model.survey import InputPort, Obstacle, Survey
+from nnjit_studio.model.survey import InputPort, Survey
 
 PASSED_BY = frozenset({
     "Add", "Cast", "Clip", "Concat", "Div", "DynamicQuantizeLinear", "Expand", "Identity", "If",
@@ -42,7 +43,7 @@ def survey(path: Path) -> Survey:
     model = check.load_model(path)
     held = {t.name for t in model.graph.initializer}
     ports = [p for p in model.graph.input if p.name not in held]
-    nodes = list(_flat(model.graph, ""))
+    nodes = list(flat(model.graph))
     weights = {t.name: t for t in model.graph.initializer} | _constants(nodes)
     readers = _readers(nodes)
     notes = list(model.metadata_props)[:_NOTES]
@@ -53,19 +54,18 @@ def survey(path: Path) -> Survey:
         max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=1),
         tuple(_port(p, readers, weights) for p in ports),
         _graph(model, path.stem, ports, nodes),
-        _obstacles(nodes),
         {p.key: p.value[:_NOTE_CHARACTERS] for p in notes},
     )
 
 
-def _flat(graph: onnx.GraphProto, scope: str) -> Iterator[tuple[str, onnx.NodeProto]]:
+def flat(graph: onnx.GraphProto, scope: str = "") -> Iterator[tuple[str, onnx.NodeProto]]:
     """Every node with its path; those of branches and loop bodies follow the node they are in."""
     for position, node in enumerate(graph.node):
         name = f"{scope}{check.node_name(node) or f'{node.op_type}_{position}'}"
         yield name, node
         for attribute in node.attribute:
             if attribute.type == onnx.AttributeProto.GRAPH:
-                yield from _flat(attribute.g, f"{name}/{attribute.name}/")
+                yield from flat(attribute.g, f"{name}/{attribute.name}/")
 
 
 def _constants(nodes: Collection[tuple[str, onnx.NodeProto]]) -> dict[str, onnx.TensorProto]:
@@ -172,28 +172,3 @@ def _spec(name: str, dtype: int, dims: list[Any]) -> TensorSpec | None:
     if ours not in DTYPE_BYTES or any(isinstance(d, str) for d in dims):
         return None
     return TensorSpec(name, tuple(int(d) for d in dims), ours)
-
-
-def _obstacles(nodes: list[tuple[str, onnx.NodeProto]]) -> tuple[Obstacle, ...]:
-    """Operators without any rule. Whether a form of a known one is refused tells the import."""
-    supported = tvm_adapter.supported_operators() | CONTROL
-    found: dict[tuple[str, str], list[str]] = {}
-    for path, node in nodes:
-        ruled = (decompose.rule_of(node) or contrib.rule_of(node)) is not None
-        if not ruled and (node.op_type not in supported or node.domain not in check.DOMAINS):
-            found.setdefault((node.op_type, node.domain), []).append(path)
-    return tuple(
-        Obstacle(op, tuple(names), _why(op, domain)) for (op, domain), names in found.items()
-    )
-
-
-CONTROL = frozenset({"If", "Loop", "Scan"})
-"""Operators that an import may fold away, once sizes and constants are known."""
-
-
-def _why(op: str, domain: str) -> str:
-    if domain == check.RUNTIME:
-        return "an operator of ONNX Runtime's own, without a rule in the importer"
-    if domain not in check.DOMAINS:
-        return f"an operator of the domain {domain}, which the importer does not know"
-    return "no rule in the importer"
