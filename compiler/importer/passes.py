@@ -11,6 +11,7 @@ import onnx
 from nnjit_studio.compiler.importer.onnx.channels_last import channels_last
 from nnjit_studio.compiler.importer.onnx.contrib import expand
 from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody
+from nnjit_studio.compiler.importer.onnx.control.counted import Counted
 from nnjit_studio.compiler.importer.onnx.decompose import decompose
 from nnjit_studio.compiler.importer.onnx.fold import fold_for
 from nnjit_studio.compiler.importer.onnx.single_precision import single_precision
@@ -66,6 +67,10 @@ class Import:
     """Gets the bodies of Loop and Scan, by the form of their call; None where all are laid out."""
     values: Mapping[str, int] = field(default_factory=dict)
     """Values of inputs at hand."""
+    keep_ranges: bool = False
+    """Whether a Range over a size is a kernel, and what follows from it, and not a constant."""
+    counted: Counted = field(default_factory=Counted)
+    """What was found of Ranges over sizes."""
     relied: frozenset[str] = frozenset()
     """The inputs whose values the plan was laid out for."""
     weight_names: dict[tuple[Any, ...], str] = field(default_factory=dict)
@@ -164,7 +169,9 @@ def _fuse_attention(calls: ImportedCalls, imports: Import) -> ImportedCalls:
 
 
 def _fold(model: onnx.ModelProto, imports: Import) -> onnx.ModelProto:
-    model, imports.relied = fold_for(model, imports.values, imports.bodies)
+    model, imports.relied, imports.counted = fold_for(
+        model, imports.values, imports.bodies, imports.keep_ranges
+    )
     return model
 
 

@@ -20,6 +20,12 @@ from nnjit_studio.compiler.onnx_file.arrays import array_of
 from nnjit_studio.compiler.onnx_file.budget import progress
 from nnjit_studio.compiler.tvm_adapter import kv_cache as cache
 from nnjit_studio.compiler.tvm_adapter import scans
+from nnjit_studio.compiler.tvm_adapter.counting import (
+    COUNTING_FORM,
+    COUNTING_OP,
+    Counting,
+    counting_program,
+)
 from nnjit_studio.compiler.tvm_adapter.loops import (
     LOOP_FORM,
     LOOP_OP,
@@ -76,6 +82,7 @@ _OWN_OPERATORS = {
     INTEGER_CONV: IntegerConv,
     RECURRENT_OP: RecurrentLoop,
     LOOP_OP: CountedLoop,
+    COUNTING_OP: Counting,
 }
 """Converters of the operators that the importer's own passes write."""
 
@@ -229,6 +236,8 @@ def _own_call(expr: Any, value_of: Callable[[Any], Value], names: Iterator[str])
         name, given = str(expr.args[0].global_symbol), tuple(value_of(a) for a in expr.args[1:])
         if name.startswith(LOOP_FORM):
             return ProgramCall(loop_program(name, given, outputs), given, outputs)
+        if name.startswith(COUNTING_FORM):
+            return ProgramCall(counting_program(name, outputs[0]), given, outputs)
         make = cache.append_program if name in cache.APPENDS else recurrent_program
         return ProgramCall(make(name, given, outputs[0]), given, outputs)
     source, attrs = value_of(expr.args[0]), expr.attrs

@@ -13,9 +13,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
+from onnx import helper
 
 from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody, kept, loop_of, scan_of
+from nnjit_studio.compiler.importer.onnx.control.counted import Counted
 from nnjit_studio.compiler.importer.onnx.walk import Walk, attribute_of, refuse
+from nnjit_studio.compiler.tvm_adapter.counting import COUNTING_OP
 
 MAX_TRIPS = 128
 """Iterations of a Loop or Scan: each becomes kernels of its own in the plan."""
@@ -36,7 +39,8 @@ def fold_for(
     model: onnx.ModelProto,
     given: Mapping[str, int],
     bodies: dict[str, LoopBody] | None = None,
-) -> tuple[onnx.ModelProto, frozenset[str]]:
+    keep_ranges: bool = False,
+) -> tuple[onnx.ModelProto, frozenset[str], Counted]:
     """Fold a model whose small inputs have values that are at hand.
 
     Parameters
@@ -46,21 +50,24 @@ def fold_for(
         these.
     bodies
         Gets the bodies of loops that stay loops; all are laid out where it is None.
+    keep_ranges
+        Whether a Range over a size stays a computation, with all that follows from it.
 
     Returns
     -------
     tuple
-        The model, and those of the inputs whose values it is laid out for.
+        The model, those of the inputs whose values it is laid out for, and what was found of
+        Ranges over sizes.
 
     Raises
     ------
     UnsupportedOpError
         When control flow depends on data, or has more than ``MAX_TRIPS`` iterations.
     """
-    walk = Walk(model, _RULES, given, bodies)
+    walk = Walk(model, _RULES, given, bodies, keep_ranges)
     walk.run(model.graph.node)
     walk.finish(model.graph)
-    return model, frozenset(walk.relied)
+    return model, frozenset(walk.relied), walk.counted
 
 
 def _shape(w: Walk, node: onnx.NodeProto) -> bool:
@@ -69,6 +76,7 @@ def _shape(w: Walk, node: onnx.NodeProto) -> bool:
         return False
     part = shape[attribute_of(node, "start", 0) : attribute_of(node, "end", None)]
     w.settle(node.output[0], np.array(part, np.int64))
+    w.counted.from_sizes.add(node.output[0])
     return True
 
 
@@ -76,7 +84,27 @@ def _size(w: Walk, node: onnx.NodeProto) -> bool:
     shape = w.shape(node.input[0])
     if shape is not None:
         w.settle(node.output[0], np.array(math.prod(shape), np.int64))
+        w.counted.from_sizes.add(node.output[0])
     return shape is not None
+
+
+def _range(w: Walk, node: onnx.NodeProto) -> bool:
+    given = [w.values[n] for n in node.input if n in w.values and w.values[n].dtype.kind == "i"]
+    if w.counted.from_sizes.isdisjoint(node.input) or len(given) < len(node.input):
+        return False
+    start, limit, step = (int(v.reshape(-1)[0]) for v in given)
+    w.counted.ends.append(limit)
+    if not w.counted.kept:
+        return False
+    name, kind = node.output[0], w.types[node.input[0]].tensor_type.elem_type
+    count, dtype = len(range(start, limit, step)), helper.tensor_dtype_to_np_dtype(kind).name
+    made = helper.make_node(COUNTING_OP, [], [name], node.name, start=start, step=step,
+                            count=count, dtype=dtype)  # fmt: skip
+    w.types[name] = helper.make_tensor_type_proto(kind, (count,))
+    w.kept.append(helper.make_value_info(name, w.types[name]))
+    w.counted.sources[name] = frozenset([len(w.counted.ends) - 1])
+    w.nodes.append(made)
+    return True
 
 
 def _identity(w: Walk, node: onnx.NodeProto) -> bool:
@@ -230,6 +258,7 @@ _RULES = {
     "Identity": _identity,
     "If": _if,
     "Loop": _loop,
+    "Range": _range,
     "Scan": _scan,
     "SequenceAt": _sequence,
     "SequenceConstruct": _sequence,

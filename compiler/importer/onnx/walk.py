@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, TypeProto, defs, helper, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
+from nnjit_studio.compiler.importer.onnx.control.counted import Counted
 from nnjit_studio.compiler.onnx_file import budget
 from nnjit_studio.compiler.onnx_file.check import WASM_BYTES
 from nnjit_studio.compiler.onnx_file.external import tensor_bytes, widened_bytes
@@ -44,8 +45,10 @@ class Walk:
         rules: Mapping[str, Rule],
         given: Mapping[str, int],
         bodies: dict[str, Any] | None = None,
+        keep_ranges: bool = False,
     ) -> None:
         self.bodies = bodies
+        self.counted = Counted(keep_ranges)
         self.rules = rules
         self.relied: set[str] = set()
         self.opsets = {("" if o.domain == "ai.onnx" else o.domain): o.version
@@ -145,6 +148,7 @@ class Walk:
 
     def plain(self, node: onnx.NodeProto) -> None:
         """Evaluate the node, or keep it with the types of its outputs."""
+        self.counted.follow(node, self.constants)
         computation = self._computation(node)
         if computation in self.computed:
             for name, value in zip(node.output, self.computed[computation], strict=True):
