@@ -149,11 +149,12 @@ def import_sizes(
     importer = _Importer(path, Weights(weights_file), half_weights, on_phase)
     variants: list[_Variant] = []
     models = []
-    for feeds in inputs:
+    for number, feeds in enumerate(inputs):
         trial = Trial(path, feeds)
         sizes = sizes_of(trial.inputs, feeds)
         variant = next((v for v in variants if v.takes(feeds)), None)
-        if variant is None:
+        # A further program costs more imports than so few sizes do.
+        if variant is None and (not variants or len(inputs) - number > IMPORTS):
             variant = _variant(importer, trial, feeds)
             variants.append(variant)
         models.append(_model(importer, variant, trial, sizes, feeds))
@@ -216,11 +217,11 @@ def import_any(
 
 
 def _model(
-    importer: _Importer, variant: _Variant, trial: Trial, sizes: Sizes, feeds: Feeds
+    importer: _Importer, variant: _Variant | None, trial: Trial, sizes: Sizes, feeds: Feeds
 ) -> BuiltModel:
     """At one size, checked against the shapes that ONNX Runtime gives there."""
     shapes = trial.run(sizes)
-    if variant.unified is not None:
+    if variant is not None and variant.unified is not None:
         made = variant.unified.at(
             {d.name: sizes[d.name] for d in variant.found.dims}, importer.store
         )

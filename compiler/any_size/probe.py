@@ -120,6 +120,8 @@ def probe(trial: Trial, feeds: Feeds) -> Probe:
     """
     example = sizes_of(trial.inputs, feeds)
     trial.run(example)
+    if _unite_ones(trial, example):
+        example = sizes_of(trial.inputs, feeds)
     dims = [_explored(trial, [name], example) for name in example]
     if _unite(trial, [d.name for d in dims if not d.step], example):
         example = sizes_of(trial.inputs, feeds)
@@ -175,6 +177,12 @@ class Trial:
         if low < _LARGEST:
             low = _furthest(lambda n: self.runs({**sizes, name: n}), 0, 1, low, 2 * low)
         return min(low, _LARGEST)
+
+    def unite(self, names: Sequence[str]) -> None:
+        """Make one dimension of several, by the name of the first."""
+        one = dict.fromkeys(names, names[0])
+        for port, dims in self.inputs.items():
+            self.inputs[port] = tuple(one.get(d, d) if isinstance(d, str) else d for d in dims)
 
     def runs(self, sizes: Sizes) -> bool:
         """Whether ONNX Runtime runs the model, and every window fits into its map."""
@@ -234,10 +242,21 @@ def _unite(trial: Trial, names: Sequence[str], example: Sizes) -> bool:
     for size in sorted({example[name] for name in names}):
         group = [name for name in names if example[name] == size]
         if len(group) > 1 and _explored(trial, group, example).step:
-            one = dict.fromkeys(group, group[0])
-            for port, dims in trial.inputs.items():
-                trial.inputs[port] = tuple(one.get(d, d) if isinstance(d, str) else d for d in dims)
+            trial.unite(group)
             united = True
+    return united
+
+
+def _unite_ones(trial: Trial, example: Sizes) -> bool:
+    """Make one dimension of those that are 1 and can only be more together: alone, one of them may
+    change where the others are stretched to it."""
+    two = {name: 2 for name, n in example.items() if n == 1}
+    if len(two) < 2 or not trial.runs({**example, **two}):
+        return False
+    group = [name for name in two if not trial.runs({**example, **two, name: 3})]
+    united = len(group) > 1 and trial.runs({**example, **two, **dict.fromkeys(group, 3)})
+    if united:
+        trial.unite(group)
     return united
 
 
