@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import onnx
 
-from nnjit_studio.compiler.any_size.probe import Feeds, Trial, sizes_of
+from nnjit_studio.compiler.any_size.inputs import Feeds, Sizes, sizes_of
+from nnjit_studio.compiler.any_size.probe import Trial
 from nnjit_studio.compiler.importer.onnx.input_shapes import dims_of
 from nnjit_studio.compiler.onnx_file import check
 from nnjit_studio.errors import UserError
@@ -40,19 +42,27 @@ def made_arrays(path: Path) -> Feeds:
             for axis, dim in enumerate(dims_of(port)):
                 if isinstance(dim, str):
                     sizes.setdefault(dim, 1 if axis == 0 else _size(port, axis, guess))
-        rng, feeds = np.random.default_rng(0), {}
-        for port in ports:
-            shape = [d if isinstance(d, int) else sizes[d] for d in dims_of(port)]
-            dtype = onnx.helper.tensor_dtype_to_np_dtype(port.type.tensor_type.elem_type)
-            drawn = rng.uniform(-1, 1, shape) if dtype.kind == "f" else np.ones(shape)
-            feeds[port.name] = drawn.astype(dtype)
-        trial = Trial(path, feeds)
-        if trial.runs(sizes_of(trial.inputs, feeds)):
-            return feeds
+        trial = Trial(path, _drawn(ports, sizes))
+        # A mask may cover a past and one more.
+        lengths = sorted({n for n in sizes.values() if n > 1})
+        further = ({dim: n + 1} for dim in sizes if sizes[dim] > 1 for n in lengths)
+        for more in ({}, *further):
+            if trial.runs({**sizes, **more}):
+                return _drawn(ports, {**sizes, **more})
     raise UserError(
         "ONNX Runtime runs the model at none of the sizes that were tried.",
         "Give arrays that it runs on with --inputs.",
     )
+
+
+def _drawn(ports: Sequence[onnx.ValueInfoProto], sizes: Sizes) -> Feeds:
+    rng, feeds = np.random.default_rng(0), {}
+    for port in ports:
+        shape = [d if isinstance(d, int) else sizes[d] for d in dims_of(port)]
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(port.type.tensor_type.elem_type)
+        drawn = rng.uniform(-1, 1, shape) if dtype.kind == "f" else np.ones(shape)
+        feeds[port.name] = drawn.astype(dtype)
+    return feeds
 
 
 def runs_on(path: Path, feeds: Feeds) -> bool:

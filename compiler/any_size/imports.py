@@ -22,17 +22,11 @@ from nnjit_studio.compiler.any_size.arrays import made_arrays, open_dims
 from nnjit_studio.compiler.any_size.checked import Compiled, checked
 from nnjit_studio.compiler.any_size.constants import Prefix, made_constants, whole_tables
 from nnjit_studio.compiler.any_size.fit import Fit, Numbers, Vector
+from nnjit_studio.compiler.any_size.inputs import Feeds, Sizes, sizes_of
 from nnjit_studio.compiler.any_size.kernels.tuned import Winners
 from nnjit_studio.compiler.any_size.narrower import narrower
 from nnjit_studio.compiler.any_size.open_form import open_form
-from nnjit_studio.compiler.any_size.probe import (
-    Feeds,
-    Probe,
-    Sizes,
-    Trial,
-    probe,
-    sizes_of,
-)
+from nnjit_studio.compiler.any_size.probe import Probe, Trial, probe
 from nnjit_studio.compiler.any_size.refusal import refused
 from nnjit_studio.compiler.any_size.tables import bounded, ends_of, rows_of
 from nnjit_studio.compiler.any_size.unified import Unified, unify
