@@ -101,10 +101,11 @@ def sum_of(
             group = [name for name in stuck if example[name] == n and name != whole]
             if runs({**up, **dict.fromkeys(group, n + 1)}):
                 parts[group[0]] = group
-        made = Sum(tuple(parts), example[whole] - sum(example[name] for name in parts))
+        made = Sum(tuple(parts), example[whole] - sum(map(example.__getitem__, parts)))
         far = dict(example)
         for i, group in enumerate(parts.values(), 2):
             far.update((name, example[name] + i) for name in group)
         if parts and made.more >= 0 and runs({**far, whole: made.at(far)}):
-            return {whole: made, **{n: first for first, group in parts.items() for n in group[1:]}}
+            one = made if made.more or len(parts) > 1 else made.names[0]
+            return {whole: one, **{n: first for first, group in parts.items() for n in group[1:]}}
     return {}

@@ -99,8 +99,7 @@ def probe(trial: Trial, feeds: Feeds) -> Probe:
     if _unite(trial, [d.name for d in dims if not d.step], example):
         example = sizes_of(trial.inputs, feeds)
         dims = [_explored(trial, [name], example) for name in example]
-    stuck = [d.name for d in dims if not d.step]
-    if stuck and (by := sum_of(stuck, example, trial.runs)):
+    while by := sum_of([d.name for d in dims if not d.step], example, trial.runs):
         trial.relate(by)
         example = sizes_of(trial.inputs, feeds)
         dims = [_explored(trial, [name], example) for name in example]

@@ -94,17 +94,52 @@ def _range(w: Walk, node: onnx.NodeProto) -> bool:
         return False
     start, limit, step = (int(v.reshape(-1)[0]) for v in given)
     w.counted.ends.append(limit)
-    if not w.counted.kept:
-        return False
-    name, kind = node.output[0], w.types[node.input[0]].tensor_type.elem_type
-    count, dtype = len(range(start, limit, step)), helper.tensor_dtype_to_np_dtype(kind).name
-    made = helper.make_node(COUNTING_OP, [], [name], node.name, start=start, step=step,
-                            count=count, dtype=dtype)  # fmt: skip
-    w.types[name] = helper.make_tensor_type_proto(kind, (count,))
+    if w.counted.kept:
+        kind = w.types[node.input[0]].tensor_type.elem_type
+        count = len(range(start, limit, step))
+        _count(w, node.output[0], node.name, kind, {"start": start, "step": step, "count": count})
+    return w.counted.kept
+
+
+def _count(w: Walk, name: str, node: str, kind: int, numbers: Mapping[str, int]) -> None:
+    """Keep a tensor of numbers as a computation."""
+    dtype = helper.tensor_dtype_to_np_dtype(kind).name
+    w.types[name] = helper.make_tensor_type_proto(kind, (numbers["count"],))
     w.kept.append(helper.make_value_info(name, w.types[name]))
     w.counted.sources[name] = frozenset([len(w.counted.ends) - 1])
-    w.nodes.append(made)
-    return True
+    w.nodes.append(helper.make_node(COUNTING_OP, [], [name], node, dtype=dtype, **numbers))
+
+
+def _as_data(w: Walk, node: onnx.NodeProto, position: int) -> None:
+    """Have a node read numbers that hang on sizes as computed ones."""
+    name = node.input[position]
+    values = w.values.get(name, np.zeros(0)).reshape(-1)
+    if name not in w.counted.from_sizes or values.dtype.kind != "i" or not values.size:
+        return
+    start, step = int(values[0]), int(values[1] - values[0]) if values.size > 1 else 0
+    if not np.array_equal(values, start + step * np.arange(values.size)):
+        return
+    w.counted.ends.append(int(values.max()) + 1)
+    if w.counted.kept:
+        w.count += 1
+        line, kind = f"folded//{w.count}", w.types[name].tensor_type.elem_type
+        numbers = {"start": start, "step": step, "count": values.size}
+        _count(w, line, node.name, kind, numbers)
+        to = w.constant(np.array(w.values[name].shape, np.int64))
+        node.input[position] = w.emit("Reshape", line, to)
+
+
+def _gather(w: Walk, node: onnx.NodeProto) -> bool:
+    source = node.input[0]
+    if source in w.constants and source not in w.counted.from_sizes:
+        _as_data(w, node, 1)
+    return False
+
+
+def _cast(w: Walk, node: onnx.NodeProto) -> bool:
+    if helper.tensor_dtype_to_np_dtype(attribute_of(node, "to")).kind == "f":
+        _as_data(w, node, 0)
+    return False
 
 
 def _identity(w: Walk, node: onnx.NodeProto) -> bool:
@@ -254,7 +289,9 @@ def _split(w: Walk, node: onnx.NodeProto) -> list[str]:
 
 
 _RULES = {
+    "Cast": _cast,
     "ConcatFromSequence": _sequence,
+    "Gather": _gather,
     "Identity": _identity,
     "If": _if,
     "Loop": _loop,

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
+import pytest
 from onnx import parser
 
+from nnjit_studio.compiler.any_size.arrays import made_arrays
 from nnjit_studio.compiler.any_size.imports import import_any, import_sizes
 from nnjit_studio.compiler.any_size.numbers import OpenRunner
 from nnjit_studio.records import TIERS
@@ -76,6 +78,31 @@ g (float[batch, LENGTH] mask, float[2, past] held) => (float[batch, length, 3] y
 }}
 """
 
+STEP = """
+<ir_version: 9, opset_import: ["" : 17]>
+g (int64[rows, whole] mask, float[n, past, 4] held) => (float[n, whole, 4] y)
+<float[30, 4] table = TABLE, float[1, 4] waves = {1.0, 0.5, 0.25, 0.125}>
+{
+    seen = Shape<start = 1, end = 2>(held)
+    own = Gather(table, seen)
+    place = Cast<to = 1>(seen)
+    axis = Constant<value_ints = [1]>()
+    column = Unsqueeze(place, axis)
+    angles = MatMul(column, waves)
+    turned = Cos(angles)
+    new = Add(own, turned)
+    n = Shape<start = 0, end = 1>(held)
+    ones = Constant<value_ints = [1, 4]>()
+    to = Concat<axis = 0>(n, ones)
+    rows3 = Expand(new, to)
+    keys = Concat<axis = 1>(held, rows3)
+    shown = Cast<to = 1>(mask)
+    last = Constant<value_ints = [-1]>()
+    weights = Unsqueeze(shown, last)
+    y = Mul(keys, weights)
+}
+""".replace("TABLE", f"{{{', '.join(f'{n / 5:.1f}' for n in range(120))}}}")
+
 
 def written(folder: Path, text: str) -> Path:
     path = folder / "m.onnx"
@@ -127,6 +154,27 @@ def test_of_two_lengths_that_share_the_rows_of_a_table_one_stays(tmp_path: Path)
     sizes = [{"batch": n, "length": k, "past": 9} for n, k in ((2, 5), (1, 1), (4, 31))]
     made = checked(path, tmp_path, sizes, behind)
     assert [note.partition(":")[0] for note in made.notes] == ["past stays 9"]
+
+
+def decoded(sizes: dict[str, int]) -> dict[str, Any]:
+    n, past = sizes["rows"], sizes["past"]
+    held = RNG.standard_normal((n, past, 4)).astype(np.float32)
+    return {"mask": RNG.integers(0, 2, (n, past + 1)), "held": held}
+
+
+@pytest.mark.parametrize("first", [9, 15])
+def test_a_mask_over_a_past_and_one_more_is_a_sum(tmp_path: Path, first: int) -> None:
+    """Its position is read from a table, and turned as a float."""
+    sizes = [{"rows": n, "past": p} for n, p in ((1, first), (1, 1), (3, 22), (4, 29))]
+    made = checked(written(tmp_path, STEP), tmp_path, sizes, decoded)
+    assert made.notes == () and {d.name: d.high for d in made.plan.dims}["past"] == 29
+    held = {port.name: port.shape[1].terms for port in made.plan.inputs}
+    assert len(held["mask"]) == 2 and len(held["held"]) == 1
+
+
+def test_arrays_are_made_for_a_mask_over_a_past(tmp_path: Path) -> None:
+    made = made_arrays(written(tmp_path, STEP))
+    assert made["mask"].shape[1] == made["held"].shape[1] + 1
 
 
 def test_a_run_at_several_sizes_is_one_import_too(tmp_path: Path) -> None:
