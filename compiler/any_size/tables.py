@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from nnjit_studio.compiler.any_size.constants import Made, Prefix
 from nnjit_studio.compiler.any_size.fit import Vector
-from nnjit_studio.compiler.any_size.probe import Probe, Sizes, Trial
+from nnjit_studio.compiler.any_size.inputs import Sizes
+from nnjit_studio.compiler.any_size.probe import Probe, Trial
 from nnjit_studio.compiler.any_size.refusal import refused
 from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.model.size import LARGEST, Size

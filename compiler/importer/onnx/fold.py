@@ -16,8 +16,7 @@ import onnx
 from onnx import helper
 
 from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody, kept, loop_of, scan_of
-from nnjit_studio.compiler.importer.onnx.control.counted import Counted
-from nnjit_studio.compiler.importer.onnx.walk import Walk, attribute_of, refuse
+from nnjit_studio.compiler.importer.onnx.walk import Counted, Walk, attribute_of, refuse
 from nnjit_studio.compiler.tvm_adapter.counting import COUNTING_OP
 
 MAX_TRIPS = 128
