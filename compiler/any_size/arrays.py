@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import onnx
 
-from nnjit_studio.compiler.any_size.inputs import Feeds, Sizes, sizes_of
+from nnjit_studio.compiler.any_size.inputs import Feeds, Sizes, input_shapes, sizes_of
 from nnjit_studio.compiler.any_size.probe import Trial
 from nnjit_studio.compiler.importer.onnx.input_shapes import dims_of
 from nnjit_studio.compiler.onnx_file import check
@@ -65,10 +66,26 @@ def _drawn(ports: Sequence[onnx.ValueInfoProto], sizes: Sizes) -> Feeds:
     return feeds
 
 
-def runs_on(path: Path, feeds: Feeds) -> bool:
-    """Whether ONNX Runtime runs the model on these arrays."""
+def fitting(path: Path, feeds: Feeds) -> Feeds:
+    """Arrays like these that ONNX Runtime runs the model on; none where it does not run on these.
+
+    A mask that is longer than the past and one more runs too, without any effect of its length: it
+    gets the length at which both can grow together.
+    """
     trial = Trial(path, feeds)
-    return feeds.keys() >= trial.inputs.keys() and trial.runs(sizes_of(trial.inputs, feeds))
+    if not feeds.keys() >= trial.inputs.keys():
+        return {}
+    sizes = sizes_of(trial.inputs, feeds)
+    if not trial.runs(sizes):
+        return {}
+    lengths = sorted({n for n in sizes.values() if n > 1})
+    for dim, n in product(sizes, lengths):
+        least = {**sizes, dim: n + 1}
+        if n + 1 < sizes[dim] and trial.runs(least) and not trial.runs({**sizes, dim: n}):
+            sizes = least
+    return {
+        name: np.resize(feeds[name], s) for name, s in input_shapes(trial.inputs, sizes).items()
+    }
 
 
 def _ports(path: Path) -> list[onnx.ValueInfoProto]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from numpy.typing import NDArray
 
 from nnjit_studio.errors import UserError
 
+_FEW = 4
+"""Dimensions of one size of which every combination is tried."""
 Feeds = Mapping[str, NDArray[Any]]
 Sizes = Mapping[str, int]
 
@@ -95,11 +98,11 @@ def sum_of(
     """The largest dimension that others grow with, which are stuck alone, as their sum; equal ones
     of these are one."""
     for whole in sorted(example, key=lambda name: -example[name]):
-        parts: dict[str, list[str]] = {}
+        parts: dict[str, tuple[str, ...]] = {}
         up = {**example, whole: example[whole] + 1}
-        for n in sorted({example[name] for name in stuck if name != whole}):
-            group = [name for name in stuck if example[name] == n and name != whole]
-            if runs({**up, **dict.fromkeys(group, n + 1)}):
+        for group in _alike([name for name in stuck if name != whole], example):
+            known = any(name in held for held in parts.values() for name in group)
+            if not known and runs({**up, **dict.fromkeys(group, example[group[0]] + 1)}):
                 parts[group[0]] = group
         made = Sum(tuple(parts), example[whole] - sum(map(example.__getitem__, parts)))
         far = dict(example)
@@ -109,3 +112,12 @@ def sum_of(
             one = made if made.more or len(parts) > 1 else made.names[0]
             return {whole: one, **{n: first for first, group in parts.items() for n in group[1:]}}
     return {}
+
+
+def _alike(names: Sequence[str], example: Sizes) -> Iterator[tuple[str, ...]]:
+    """Names of one size, a few of them first."""
+    for n in sorted({example[name] for name in names}):
+        group = [name for name in names if example[name] == n]
+        few = range(1, len(group)) if len(group) <= _FEW else (1,)
+        for count in dict.fromkeys((*few, len(group))):
+            yield from combinations(group, count)

@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 from onnx import parser
 
-from nnjit_studio.compiler.any_size.arrays import made_arrays
+from nnjit_studio.compiler.any_size.arrays import fitting, made_arrays
 from nnjit_studio.compiler.any_size.imports import import_any, import_sizes
 from nnjit_studio.compiler.any_size.numbers import OpenRunner
 from nnjit_studio.records import TIERS
@@ -175,6 +175,19 @@ def test_a_mask_over_a_past_and_one_more_is_a_sum(tmp_path: Path, first: int) ->
 def test_arrays_are_made_for_a_mask_over_a_past(tmp_path: Path) -> None:
     made = made_arrays(written(tmp_path, STEP))
     assert made["mask"].shape[1] == made["held"].shape[1] + 1
+
+
+def test_a_guessed_mask_is_no_longer_than_a_past_and_one_more(tmp_path: Path) -> None:
+    """Where a longer one runs without any effect of its length."""
+    text = STEP.replace("weights = Unsqueeze(shown, last)", """
+        end = Shape<start = 1, end = 2>(keys)
+        first = Constant<value_ints = [0]>()
+        part = Slice(shown, first, end, axis)
+        weights = Unsqueeze(part, last)
+    """)  # fmt: skip
+    feeds = decoded({"rows": 2, "past": 9})
+    made = fitting(written(tmp_path, text), {**feeds, "mask": np.ones((2, 29), np.int64)})
+    assert made["mask"].shape == (2, 10)
 
 
 def test_a_run_at_several_sizes_is_one_import_too(tmp_path: Path) -> None:
