@@ -251,7 +251,7 @@ def _opened(
     Raises
     ------
     ModelError
-        The first refusal, where each way has one.
+        What stands in the way of all sizes, where each way is refused.
     """
     values, first = values_of(feeds), None
     last = time.monotonic() + PATIENCE_S
@@ -264,7 +264,7 @@ def _opened(
             whole, unified, relied = _unified(way, trial, narrow, feeds)
             result = made(_Variant(trial, whole, unified, {n: values[n] for n in relied}))
         except ModelError as error:
-            first = first or error
+            first = error if narrow is found else first or error
             importer.store.finish_plan(more=True)
             if time.monotonic() > last:
                 break
