@@ -78,7 +78,7 @@ def fitting(path: Path, feeds: Feeds) -> Feeds:
     sizes = sizes_of(trial.inputs, feeds)
     if not trial.runs(sizes):
         return {}
-    lengths = sorted({n for n in sizes.values() if n > 1})
+    lengths = sorted(set(sizes.values()))
     for dim, n in product(sizes, lengths):
         least = {**sizes, dim: n + 1}
         if n + 1 < sizes[dim] and trial.runs(least) and not trial.runs({**sizes, dim: n}):

@@ -114,7 +114,7 @@ def import_with(
     on_phase("loading the importer")
     model = with_known_operators(model, half_weights, imports)
     on_phase("importing and fusing")
-    model, calls = _calls(model, shapes)
+    model, calls = _calls(model, shapes, imports.any_size)
     loops = {
         key: _loop(body, half_weights, imports) for key, body in (imports.bodies or {}).items()
     }
@@ -132,7 +132,7 @@ def _loop(body: LoopBody, half_weights: bool, imports: Import) -> CompiledLoop:
     model = with_known_operators(body.model, half_weights, own)
     ports = {p.name: p.type.tensor_type.shape.dim for p in model.graph.input}
     shapes = {name: tuple(d.dim_value for d in dims) for name, dims in ports.items()}
-    _, calls = _calls(model, shapes)
+    _, calls = _calls(model, shapes, own.any_size)
     return compiled_loop(body, calls, own)
 
 
@@ -150,10 +150,12 @@ def names_of(model: Any, shapes: dict[str, tuple[int, ...]]) -> OnnxNames:
     return OnnxNames(tuple(shapes), outputs, check.consumers_of_weights(model))
 
 
-def _calls(model: Any, shapes: dict[str, tuple[int, ...]]) -> tuple[Any, tvm_adapter.ImportedCalls]:
+def _calls(
+    model: Any, shapes: dict[str, tuple[int, ...]], open_sizes: bool
+) -> tuple[Any, tvm_adapter.ImportedCalls]:
     """The model as it could be imported, and its calls."""
     try:
-        return model, tvm_adapter.import_calls(model, shapes)
+        return model, tvm_adapter.import_calls(model, shapes, open_sizes)
     except UnsupportedOpError:
         raise
     except ModelError as first:
@@ -162,7 +164,7 @@ def _calls(model: Any, shapes: dict[str, tuple[int, ...]]) -> tuple[Any, tvm_ada
         if folded is model:
             raise
         try:
-            return folded, tvm_adapter.import_calls(folded, shapes)
+            return folded, tvm_adapter.import_calls(folded, shapes, open_sizes)
         except ModelError:
             raise first from None
 

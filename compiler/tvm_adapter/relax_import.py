@@ -19,7 +19,7 @@ from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.onnx_file.arrays import array_of
 from nnjit_studio.compiler.onnx_file.budget import progress
 from nnjit_studio.compiler.tvm_adapter import kv_cache as cache
-from nnjit_studio.compiler.tvm_adapter import scans
+from nnjit_studio.compiler.tvm_adapter import scans, unit_axes
 from nnjit_studio.compiler.tvm_adapter.counting import (
     COUNTING_FORM,
     COUNTING_OP,
@@ -106,7 +106,9 @@ def supported_operators() -> frozenset[str]:
     return frozenset(known - {*_OWN_OPERATORS} | {"Constant"})
 
 
-def import_calls(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> ImportedCalls:
+def import_calls(
+    model: Any, shapes: Mapping[str, tuple[int, ...]], open_sizes: bool = False
+) -> ImportedCalls:
     """Import, simplify and fuse an ONNX model with static input shapes.
 
     Parameters
@@ -115,6 +117,8 @@ def import_calls(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> ImportedC
         ``onnx.ModelProto`` with its data in place.
     shapes
         Shape of every graph input, by name.
+    open_sizes
+        Whether no index may hang on two sizes at once where it need not.
 
     Raises
     ------
@@ -131,7 +135,7 @@ def import_calls(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> ImportedC
                 model, shape_dict={k: list(v) for k, v in shapes.items()}
             )
             progress()
-            simple = ir.transform.Sequential(_SIMPLIFY)(module)
+            simple = ir.transform.Sequential(_simplify(open_sizes))(module)
             progress()
             fused = relax.transform.FuseOps()(simple)
             module = ir.transform.Sequential(_FUSE)(fused)
@@ -152,16 +156,21 @@ def import_calls(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> ImportedC
 
 
 _T = relax.transform
-_SIMPLIFY = (
-    _T.DecomposeOpsForInference(),
-    _T.CanonicalizeBindings(),
-    _T.EliminateCommonSubexpr(),
-    _T.FoldConstant(),
-    _T.DeadCodeElimination(),
-    _T.LegalizeOps(),
-    _T.AnnotateTIROpPattern(),
-    _T.FoldConstant(),
-)
+
+
+def _simplify(open_sizes: bool) -> tuple[Any, ...]:
+    return (
+        _T.DecomposeOpsForInference(),
+        _T.CanonicalizeBindings(),
+        _T.EliminateCommonSubexpr(),
+        _T.FoldConstant(),
+        _T.DeadCodeElimination(),
+        _T.LegalizeOps({"relax.reshape": unit_axes.reshape} if open_sizes else None),
+        _T.AnnotateTIROpPattern(),
+        _T.FoldConstant(),
+    )
+
+
 _FUSE = (_T.FuseTIR(), _T.DeadCodeElimination())
 
 

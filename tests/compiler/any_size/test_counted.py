@@ -177,7 +177,8 @@ def test_arrays_are_made_for_a_mask_over_a_past(tmp_path: Path) -> None:
     assert made["mask"].shape[1] == made["held"].shape[1] + 1
 
 
-def test_a_guessed_mask_is_no_longer_than_a_past_and_one_more(tmp_path: Path) -> None:
+@pytest.mark.parametrize("past", [1, 9])
+def test_a_guessed_mask_is_no_longer_than_a_past_and_one_more(tmp_path: Path, past: int) -> None:
     """Where a longer one runs without any effect of its length."""
     text = STEP.replace("weights = Unsqueeze(shown, last)", """
         end = Shape<start = 1, end = 2>(keys)
@@ -185,9 +186,9 @@ def test_a_guessed_mask_is_no_longer_than_a_past_and_one_more(tmp_path: Path) ->
         part = Slice(shown, first, end, axis)
         weights = Unsqueeze(part, last)
     """)  # fmt: skip
-    feeds = decoded({"rows": 2, "past": 9})
+    feeds = decoded({"rows": 2, "past": past})
     made = fitting(written(tmp_path, text), {**feeds, "mask": np.ones((2, 29), np.int64)})
-    assert made["mask"].shape == (2, 10)
+    assert made["mask"].shape == (2, past + 1)
 
 
 def test_a_run_at_several_sizes_is_one_import_too(tmp_path: Path) -> None:
