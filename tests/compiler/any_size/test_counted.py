@@ -186,6 +186,11 @@ def test_a_guessed_mask_is_no_longer_than_a_past_and_one_more(tmp_path: Path, pa
         part = Slice(shown, first, end, axis)
         weights = Unsqueeze(part, last)
     """)  # fmt: skip
+    text = text.replace("y = Mul(keys, weights)", """
+        row = Transpose<perm = [0, 2, 1]>(weights)
+        total = MatMul(row, keys)
+        y = Add(keys, total)
+    """)  # fmt: skip
     feeds = decoded({"rows": 2, "past": past})
     made = fitting(written(tmp_path, text), {**feeds, "mask": np.ones((2, 29), np.int64)})
     assert made["mask"].shape == (2, past + 1)
