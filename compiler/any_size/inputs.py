@@ -49,10 +49,16 @@ def input_shapes(inputs: Axes, sizes: Sizes) -> dict[str, tuple[int, ...]]:
 
 def replaced(inputs: Axes, by: Mapping[str, Axis]) -> dict[str, tuple[Axis, ...]]:
     """The inputs with other axes in the place of dimensions."""
-    return {
-        name: tuple(by.get(axis, axis) if isinstance(axis, str) else axis for axis in axes)
-        for name, axes in inputs.items()
-    }
+    return {name: tuple(_replaced(axis, by) for axis in axes) for name, axes in inputs.items()}
+
+
+def _replaced(axis: Axis, by: Mapping[str, Axis]) -> Axis:
+    if not isinstance(axis, Sum):
+        return by.get(axis, axis) if isinstance(axis, str) else axis
+    parts = [by.get(name, name) for name in axis.names]
+    sums = [part if isinstance(part, Sum) else Sum((str(part),), 0) for part in parts]
+    names = tuple(name for part in sums for name in part.names)
+    return Sum(names, axis.more + sum(part.more for part in sums))
 
 
 def sizes_of(inputs: Axes, feeds: Feeds) -> dict[str, int]:

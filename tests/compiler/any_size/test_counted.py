@@ -13,6 +13,7 @@ from onnx import parser
 
 from nnjit_studio.compiler.any_size.arrays import fitting, made_arrays
 from nnjit_studio.compiler.any_size.imports import import_any, import_sizes
+from nnjit_studio.compiler.any_size.inputs import Sum, replaced
 from nnjit_studio.compiler.any_size.numbers import OpenRunner
 from nnjit_studio.records import TIERS
 
@@ -201,3 +202,9 @@ def test_a_run_at_several_sizes_is_one_import_too(tmp_path: Path) -> None:
     many = import_sizes(written(tmp_path, GRID), tmp_path / "w.bin", inputs)
     assert many.notes == ()
     assert len({tuple(step.node for step in m.plan.steps) for m in many.models}) == 1
+
+
+def test_a_sum_of_what_is_replaced_is_a_sum_of_the_others() -> None:
+    inputs = {"mask": ("n", Sum(("past", "own"), 1)), "x": ("past", "own")}
+    made = replaced(inputs, {"past": Sum(("a",), 2), "own": "b", "n": "m"})
+    assert made == {"mask": ("m", Sum(("a", "b"), 3)), "x": (Sum(("a",), 2), "b")}
