@@ -131,7 +131,9 @@ def unify(samples: Sequence[BuiltModel], fit: Numbers, constants: Mapping[int, M
                 formula = None
             inverse.add(place)
         if formula is None:
-            raise refused(f"there is no formula for a number that is {', '.join(map(str, row))}")
+            what = "a factor of a kernel" if isinstance(row[0], float) else "a number"
+            shown = ", ".join(str(n) if isinstance(n, int) else f"{n:.6g}" for n in row)
+            raise refused(f"there is no formula for {what} that is {shown}")
         formulas[place] = formula
     return Unified(samples[0], parts[0], formulas, frozenset(inverse), constants)
 
