@@ -24,7 +24,7 @@ import numpy as np
 
 from nnjit_studio.bench.report import append
 from nnjit_studio.bench.statistics import geomean
-from nnjit_studio.compiler.importer.survey import survey
+from nnjit_studio.compiler.onnx_file.survey import survey
 from nnjit_studio.workbench.inputs import roles
 from nnjit_studio.workbench.inputs.values import drawn
 

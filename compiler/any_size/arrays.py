@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import onnx
 
-from nnjit_studio.compiler.any_size.probe import Feeds, Trial, sizes_of
+from nnjit_studio.compiler.any_size.inputs import Feeds, Sizes, input_shapes, sizes_of
+from nnjit_studio.compiler.any_size.probe import Trial
 from nnjit_studio.compiler.onnx_file import check
 from nnjit_studio.compiler.onnx_file.ports import dims_of
 from nnjit_studio.errors import UserError
@@ -40,25 +43,49 @@ def made_arrays(path: Path) -> Feeds:
             for axis, dim in enumerate(dims_of(port)):
                 if isinstance(dim, str):
                     sizes.setdefault(dim, 1 if axis == 0 else _size(port, axis, guess))
-        rng, feeds = np.random.default_rng(0), {}
-        for port in ports:
-            shape = [d if isinstance(d, int) else sizes[d] for d in dims_of(port)]
-            dtype = onnx.helper.tensor_dtype_to_np_dtype(port.type.tensor_type.elem_type)
-            drawn = rng.uniform(-1, 1, shape) if dtype.kind == "f" else np.ones(shape)
-            feeds[port.name] = drawn.astype(dtype)
-        trial = Trial(path, feeds)
-        if trial.runs(sizes_of(trial.inputs, feeds)):
-            return feeds
+        trial = Trial(path, _drawn(ports, sizes))
+        # A mask may cover a past and one more.
+        lengths = sorted({n for n in sizes.values() if n > 1})
+        further = ({dim: n + 1} for dim in sizes if sizes[dim] > 1 for n in lengths)
+        for more in ({}, *further):
+            if trial.runs({**sizes, **more}):
+                return _drawn(ports, {**sizes, **more})
     raise UserError(
         "ONNX Runtime runs the model at none of the sizes that were tried.",
         "Give arrays that it runs on with --inputs.",
     )
 
 
-def runs_on(path: Path, feeds: Feeds) -> bool:
-    """Whether ONNX Runtime runs the model on these arrays."""
+def _drawn(ports: Sequence[onnx.ValueInfoProto], sizes: Sizes) -> Feeds:
+    rng, feeds = np.random.default_rng(0), {}
+    for port in ports:
+        shape = [d if isinstance(d, int) else sizes[d] for d in dims_of(port)]
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(port.type.tensor_type.elem_type)
+        drawn = rng.uniform(-1, 1, shape) if dtype.kind == "f" else np.ones(shape)
+        feeds[port.name] = drawn.astype(dtype)
+    return feeds
+
+
+def fitting(path: Path, feeds: Feeds) -> Feeds:
+    """Arrays like these that ONNX Runtime runs the model on; none where it does not run on these.
+
+    A mask that is longer than the past and one more runs too, without any effect of its length: it
+    gets the length at which both can grow together.
+    """
     trial = Trial(path, feeds)
-    return feeds.keys() >= trial.inputs.keys() and trial.runs(sizes_of(trial.inputs, feeds))
+    if not feeds.keys() >= trial.inputs.keys():
+        return {}
+    sizes = sizes_of(trial.inputs, feeds)
+    if not trial.runs(sizes):
+        return {}
+    lengths = sorted(set(sizes.values()))
+    for dim, n in product(sizes, lengths):
+        least = {**sizes, dim: n + 1}
+        if n + 1 < sizes[dim] and trial.runs(least) and not trial.runs({**sizes, dim: n}):
+            sizes = least
+    return {
+        name: np.resize(feeds[name], s) for name, s in input_shapes(trial.inputs, sizes).items()
+    }
 
 
 def _ports(path: Path) -> list[onnx.ValueInfoProto]:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from nnjit_studio.compiler.any_size.inputs import Sizes
 from nnjit_studio.compiler.any_size.numbers import check_numbers
-from nnjit_studio.compiler.any_size.probe import Sizes, Trial
+from nnjit_studio.compiler.any_size.probe import Trial
 from nnjit_studio.compiler.any_size.refusal import refused
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model.open_plan import OpenPlan

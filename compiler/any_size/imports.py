@@ -10,7 +10,7 @@ import itertools
 import random
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -20,25 +20,21 @@ import numpy as np
 
 from nnjit_studio.compiler.any_size.arrays import made_arrays, open_dims
 from nnjit_studio.compiler.any_size.checked import Compiled, checked
-from nnjit_studio.compiler.any_size.constants import Made, Prefix, made_constants, whole_tables
+from nnjit_studio.compiler.any_size.constants import Prefix, made_constants, whole_tables
 from nnjit_studio.compiler.any_size.fit import Fit, Numbers, Vector
+from nnjit_studio.compiler.any_size.inputs import Feeds, Sizes, sizes_of
 from nnjit_studio.compiler.any_size.kernels.tuned import Winners
 from nnjit_studio.compiler.any_size.narrower import narrower
 from nnjit_studio.compiler.any_size.open_form import open_form
-from nnjit_studio.compiler.any_size.probe import (
-    Feeds,
-    Probe,
-    Sizes,
-    Trial,
-    probe,
-    sizes_of,
-)
+from nnjit_studio.compiler.any_size.probe import Probe, Trial, probe
 from nnjit_studio.compiler.any_size.refusal import refused
+from nnjit_studio.compiler.any_size.tables import bounded, ends_of, rows_of
 from nnjit_studio.compiler.any_size.unified import Unified, unify
 from nnjit_studio.compiler.importer.buffers import Weights
 from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.compiler.importer.model import import_with
 from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody
+from nnjit_studio.compiler.importer.onnx.walk import Counted
 from nnjit_studio.compiler.importer.passes import Import
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model import GivenShapes
@@ -83,6 +79,10 @@ class _Importer:
     on_phase: Callable[[str], None]
     keeps_loops: bool = False
     """Whether Loop and Scan stay loops: no static program has any."""
+    keeps_ranges: bool = False
+    """Whether a Range over a size is computed with all that follows, where else it is folded."""
+    counted: Counted = field(default_factory=Counted)
+    """What the last import found of these."""
     notes: list[str] = field(default_factory=list)
 
     def static(self, shapes: dict[str, tuple[int, ...]], feeds: Feeds) -> BuiltModel:
@@ -96,8 +96,12 @@ class _Importer:
     ) -> BuiltModel:
         given = GivenShapes(shapes=shapes, values=values)
         bodies: dict[str, LoopBody] | None = {} if self.keeps_loops else None
-        imports = Import(winograd=False, any_size=True, bodies=bodies)
-        return import_with(self.path, to, self.on_phase, given, self.half_weights, imports)
+        imports = Import(
+            winograd=False, any_size=True, bodies=bodies, keep_ranges=self.keeps_ranges
+        )
+        built = import_with(self.path, to, self.on_phase, given, self.half_weights, imports)
+        self.counted = imports.counted
+        return built
 
 
 @dataclass(frozen=True)
@@ -139,11 +143,12 @@ def import_sizes(
     importer = _Importer(path, Weights(weights_file), half_weights, on_phase)
     variants: list[_Variant] = []
     models = []
-    for feeds in inputs:
+    for number, feeds in enumerate(inputs):
         trial = Trial(path, feeds)
         sizes = sizes_of(trial.inputs, feeds)
         variant = next((v for v in variants if v.takes(feeds)), None)
-        if variant is None:
+        # A further program costs more imports than so few sizes do.
+        if variant is None and (not variants or len(inputs) - number > IMPORTS):
             variant = _variant(importer, trial, feeds)
             variants.append(variant)
         models.append(_model(importer, variant, trial, sizes, feeds))
@@ -206,11 +211,11 @@ def import_any(
 
 
 def _model(
-    importer: _Importer, variant: _Variant, trial: Trial, sizes: Sizes, feeds: Feeds
+    importer: _Importer, variant: _Variant | None, trial: Trial, sizes: Sizes, feeds: Feeds
 ) -> BuiltModel:
     """At one size, checked against the shapes that ONNX Runtime gives there."""
     shapes = trial.run(sizes)
-    if variant.unified is not None:
+    if variant is not None and variant.unified is not None:
         made = variant.unified.at(
             {d.name: sizes[d.name] for d in variant.found.dims}, importer.store
         )
@@ -246,16 +251,20 @@ def _opened(
     Raises
     ------
     ModelError
-        The first refusal, where each way has one.
+        What stands in the way of all sizes, where each way is refused.
     """
     values, first = values_of(feeds), None
     last = time.monotonic() + PATIENCE_S
-    for narrow in narrower(found, sizes_of(found.inputs, feeds)):
+    narrowed = narrower(found, sizes_of(found.inputs, feeds))
+    ways = itertools.product(narrowed, (importer, replace(importer, keeps_ranges=True)))
+    for narrow, way in ways:
+        if way.keeps_ranges and not importer.counted.ends:
+            continue
         try:
-            whole, unified, relied = _unified(importer, trial, narrow, feeds)
+            whole, unified, relied = _unified(way, trial, narrow, feeds)
             result = made(_Variant(trial, whole, unified, {n: values[n] for n in relied}))
         except ModelError as error:
-            first = first or error
+            first = error if narrow is found else first or error
             importer.store.finish_plan(more=True)
             if time.monotonic() > last:
                 break
@@ -282,17 +291,20 @@ def _unified(
     atoms: dict[Vector, Size] = {}
     for formula in fit.found.values():
         atoms.setdefault(tuple(formula.at(sizes) for sizes in at), formula)
-    builts = []
+    builts: list[BuiltModel] = []
+    tables: list[list[tuple[int, ...]]] = []
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / f"{i}.bin" for i in range(len(at))]
         for sizes, file in zip(at, files, strict=True):
             shapes = found.input_shapes(sizes)
             builts.append(importer.imported(shapes, values_of(feeds), file))
+            tables.append(importer.counted.tables)
             if _outline(builts[-1]) != _outline(builts[0]):
                 raise refused("its steps differ from size to size")
         constants = made_constants(builts, files)
+        lengths = [*rows_of(builts, constants), *ends_of(tables)]
+        found = bounded(trial, found, example, lengths, atoms)
         if any(isinstance(made, Prefix) for made in constants.values()):
-            found = _bounded(trial, found, feeds, builts, constants, atoms)
             high = {d.name: at[0][d.name] if d.high == LARGEST else d.high for d in found.dims}
             shapes, file = found.input_shapes(high), Path(folder) / "largest.bin"
             largest = importer.imported(shapes, values_of(feeds), file)
@@ -306,28 +318,6 @@ def _unified(
 def _outline(built: BuiltModel) -> tuple[object, ...]:
     """The number of steps, and what each buffer is."""
     return (len(built.plan.steps), *(buffer.region for buffer in built.plan.buffers))
-
-
-def _bounded(
-    trial: Trial,
-    found: Probe,
-    feeds: Feeds,
-    builts: Sequence[BuiltModel],
-    constants: Mapping[int, Made],
-    atoms: Mapping[Vector, Size],
-) -> Probe:
-    """The largest sizes of dimensions that the rows of a table follow."""
-    example = sizes_of(found.inputs, feeds)
-    for i, made in constants.items():
-        if isinstance(made, Prefix):
-            row = made.base.nbytes // made.base.shape[made.axis]
-            lengths = tuple(built.plan.buffers[i].nbytes // row for built in builts)
-            if lengths not in atoms:
-                raise refused("the length of a table has no formula")
-            for dim in atoms[lengths].dims:
-                if next(d for d in found.dims if d.name == dim.name).high == LARGEST:
-                    found = found.bounded(dim.name, trial.largest(dim.name, example))
-    return found
 
 
 def _import_sizes(found: Probe, atoms: Sequence[Size], example: Sizes) -> list[dict[str, int]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from nnjit_studio.compiler.any_size.probe import Probe, Sizes
+from nnjit_studio.compiler.any_size.inputs import Sizes
+from nnjit_studio.compiler.any_size.probe import Probe
 from nnjit_studio.model.size import LARGEST, Dim
 
 _FAR = 64

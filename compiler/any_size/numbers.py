@@ -15,8 +15,9 @@ import numpy as np
 import wasmtime
 from numpy.typing import NDArray
 
+from nnjit_studio.compiler.any_size.inputs import Sizes
 from nnjit_studio.compiler.any_size.loops import run_steps
-from nnjit_studio.compiler.any_size.probe import Sizes, Trial
+from nnjit_studio.compiler.any_size.probe import Trial
 from nnjit_studio.compiler.any_size.refusal import refused
 from nnjit_studio.model import Plan, PlanStep
 from nnjit_studio.model.memory import FIRST_BYTES, PAGE_BYTES

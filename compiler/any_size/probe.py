@@ -12,12 +12,20 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
-from numpy.typing import NDArray
 
+from nnjit_studio.compiler.any_size.inputs import (
+    Axes,
+    Axis,
+    Feeds,
+    Sizes,
+    input_shapes,
+    replaced,
+    sizes_of,
+    sum_of,
+)
 from nnjit_studio.compiler.any_size.windows import windows
 from nnjit_studio.compiler.onnx_file import check
 from nnjit_studio.compiler.onnx_file.ports import dims_of
@@ -25,8 +33,6 @@ from nnjit_studio.compiler.oracle.onnx_reference import OnnxReference
 from nnjit_studio.errors import ModelError, UserError
 from nnjit_studio.model.size import LARGEST, Dim
 
-Feeds = Mapping[str, NDArray[Any]]
-Sizes = Mapping[str, int]
 Shapes = Mapping[str, tuple[int, ...]]
 
 SAMPLES = 10
@@ -44,8 +50,7 @@ _BLOCKS = 3
 class Probe:
     """What was found of a model."""
 
-    inputs: Mapping[str, tuple[int | str, ...]]
-    """A number or the name of a dimension for each axis of each input."""
+    inputs: Axes
     dims: tuple[Dim, ...]
     """Those that are open indeed."""
     fixed: Sizes
@@ -56,7 +61,7 @@ class Probe:
 
     def input_shapes(self, sizes: Sizes) -> dict[str, tuple[int, ...]]:
         """Of all inputs at sizes of the open dimensions."""
-        return _input_shapes(self.inputs, {**self.fixed, **sizes})
+        return input_shapes(self.inputs, {**self.fixed, **sizes})
 
     def vectors(self) -> list[tuple[int, ...]]:
         """Each size of each tensor at all samples, in order of execution."""
@@ -78,38 +83,6 @@ class Probe:
         return replace(self, dims=dims, fixed={**self.fixed, **kept})
 
 
-def sizes_of(inputs: Mapping[str, tuple[int | str, ...]], feeds: Feeds) -> dict[str, int]:
-    """The sizes of the dimensions that arrays have.
-
-    Raises
-    ------
-    UserError
-        When an array is missing, has another rank, or two disagree on a dimension.
-    """
-    sizes: dict[str, int] = {}
-    for name, dims in inputs.items():
-        if name not in feeds:
-            raise UserError(
-                f"The input {name!r} is missing.", f"The model's inputs are {', '.join(inputs)}."
-            )
-        shape = feeds[name].shape
-        if len(shape) != len(dims):
-            raise UserError(
-                f"The input {name!r} has {len(shape)} dimensions, the model wants {len(dims)}.",
-                "Correct the array.",
-            )
-        for dim, n in zip(dims, shape, strict=True):
-            wanted = dim if isinstance(dim, int) else sizes.setdefault(dim, n)
-            if n != wanted:
-                raise UserError(
-                    f"The input {name!r} has the shape {list(shape)}, but {dim} is {wanted}.",
-                    "Give arrays whose sizes agree.",
-                )
-            if n < 1:
-                raise UserError(f"The input {name!r} is empty.", "Every size is at least 1.")
-    return sizes
-
-
 def probe(trial: Trial, feeds: Feeds) -> Probe:
     """Find which dimensions of a model are open, beginning at the sizes of arrays at hand.
 
@@ -120,8 +93,14 @@ def probe(trial: Trial, feeds: Feeds) -> Probe:
     """
     example = sizes_of(trial.inputs, feeds)
     trial.run(example)
+    if _unite_ones(trial, example):
+        example = sizes_of(trial.inputs, feeds)
     dims = [_explored(trial, [name], example) for name in example]
     if _unite(trial, [d.name for d in dims if not d.step], example):
+        example = sizes_of(trial.inputs, feeds)
+        dims = [_explored(trial, [name], example) for name in example]
+    while by := sum_of([d.name for d in dims if not d.step], example, trial.runs):
+        trial.relate(by)
         example = sizes_of(trial.inputs, feeds)
         dims = [_explored(trial, [name], example) for name in example]
     opened = tuple(d for d in dims if d.step)
@@ -139,7 +118,7 @@ class Trial:
         self.rounds = any(map(_rounds, model.graph.node))
         """Whether activations are rounded to 8 bits as it runs."""
         ports = [p for p in model.graph.input if p.name not in weights]
-        self.inputs: dict[str, tuple[int | str, ...]] = {}
+        self.inputs: dict[str, tuple[Axis, ...]] = {}
         for port in ports:
             if port.type.tensor_type.HasField("shape"):
                 self.inputs[port.name] = tuple(dims_of(port))
@@ -163,7 +142,7 @@ class Trial:
 
     def values(self, sizes: Sizes, names: Sequence[str] = ()) -> tuple[Feeds, Feeds]:
         """The arrays that the model is run on at these sizes, and what it makes of them."""
-        shapes = _input_shapes(self.inputs, sizes)
+        shapes = input_shapes(self.inputs, sizes)
         feeds = {n: np.resize(self._feeds[n], shape) for n, shape in shapes.items()}
         return feeds, self._reference.run(feeds, names or self.outputs)
 
@@ -176,6 +155,10 @@ class Trial:
             low = _furthest(lambda n: self.runs({**sizes, name: n}), 0, 1, low, 2 * low)
         return min(low, _LARGEST)
 
+    def relate(self, by: Mapping[str, Axis]) -> None:
+        """Write other axes in the place of dimensions."""
+        self.inputs = replaced(self.inputs, by)
+
     def runs(self, sizes: Sizes) -> bool:
         """Whether ONNX Runtime runs the model, and every window fits into its map."""
         try:
@@ -183,15 +166,6 @@ class Trial:
         except UserError:
             return False
         return all(window.fits(shapes[window.tensor]) for window in self._windows)
-
-
-def _input_shapes(
-    inputs: Mapping[str, tuple[int | str, ...]], sizes: Sizes
-) -> dict[str, tuple[int, ...]]:
-    return {
-        name: tuple(d if isinstance(d, int) else sizes[d] for d in dims)
-        for name, dims in inputs.items()
-    }
 
 
 def _explored(trial: Trial, names: Sequence[str], example: Sizes) -> Dim:
@@ -234,10 +208,21 @@ def _unite(trial: Trial, names: Sequence[str], example: Sizes) -> bool:
     for size in sorted({example[name] for name in names}):
         group = [name for name in names if example[name] == size]
         if len(group) > 1 and _explored(trial, group, example).step:
-            one = dict.fromkeys(group, group[0])
-            for port, dims in trial.inputs.items():
-                trial.inputs[port] = tuple(one.get(d, d) if isinstance(d, str) else d for d in dims)
+            trial.relate(dict.fromkeys(group, group[0]))
             united = True
+    return united
+
+
+def _unite_ones(trial: Trial, example: Sizes) -> bool:
+    """Make one dimension of those that are 1 and can only be more together: alone, one of them may
+    change where the others are stretched to it."""
+    two = {name: 2 for name, n in example.items() if n == 1}
+    if len(two) < 2 or not trial.runs({**example, **two}):
+        return False
+    group = [name for name in two if not trial.runs({**example, **two, name: 3})]
+    united = len(group) > 1 and trial.runs({**example, **two, **dict.fromkeys(group, 3)})
+    if united:
+        trial.relate(dict.fromkeys(group, group[0]))
     return united
 
 

@@ -114,8 +114,8 @@ def unify(samples: Sequence[BuiltModel], fit: Numbers, constants: Mapping[int, M
         When the imports differ in more than numbers, or a number has no formula.
     """
     parts = [_parts(sample) for sample in samples]
-    first = skeleton(parts[0])
-    if any(skeleton(other) != first for other in parts[1:]):
+    first = _form(parts[0])
+    if any(_form(other) != first for other in parts[1:]):
         raise refused("its steps differ from size to size")
     rows = list(zip(*map(numbers, parts), strict=True))
     fit.learn(row for row in rows if all(isinstance(n, int) for n in row))
@@ -131,9 +131,17 @@ def unify(samples: Sequence[BuiltModel], fit: Numbers, constants: Mapping[int, M
                 formula = None
             inverse.add(place)
         if formula is None:
-            raise refused(f"there is no formula for a number that is {', '.join(map(str, row))}")
+            what = "a factor of a kernel" if isinstance(row[0], float) else "a number"
+            shown = ", ".join(str(n) if isinstance(n, int) else f"{n:.6g}" for n in row)
+            raise refused(f"there is no formula for {what} that is {shown}")
         formulas[place] = formula
     return Unified(samples[0], parts[0], formulas, frozenset(inverse), constants)
+
+
+def _form(parts: Parts) -> Any:
+    """All but numbers and the names of tensors: a large constant may have another one."""
+    unnamed = tuple(replace(tensor, name="") for tensor in parts.tensors)
+    return skeleton(replace(parts, tensors=unnamed))
 
 
 def _f32(value: float) -> float:

@@ -21,6 +21,7 @@ from nnjit_studio.compiler.ir.tensor_ir import Buffer, Program
 from nnjit_studio.compiler.onnx_file import check
 from nnjit_studio.compiler.spelling import seeded_input
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
+from nnjit_studio.compiler.tvm_adapter.counting import COUNTING_OP
 from nnjit_studio.compiler.tvm_adapter.loops import LOOP_OP
 from nnjit_studio.compiler.tvm_adapter.quantised import TABLE_PRODUCT
 from nnjit_studio.compiler.tvm_adapter.quantised_conv import INTEGER_CONV
@@ -113,7 +114,7 @@ def import_with(
     on_phase("loading the importer")
     model = with_known_operators(model, half_weights, imports)
     on_phase("importing and fusing")
-    model, calls = _calls(model, shapes)
+    model, calls = _calls(model, shapes, imports.any_size)
     loops = {
         key: _loop(body, half_weights, imports) for key, body in (imports.bodies or {}).items()
     }
@@ -131,7 +132,7 @@ def _loop(body: LoopBody, half_weights: bool, imports: Import) -> CompiledLoop:
     model = with_known_operators(body.model, half_weights, own)
     ports = {p.name: p.type.tensor_type.shape.dim for p in model.graph.input}
     shapes = {name: tuple(d.dim_value for d in dims) for name, dims in ports.items()}
-    _, calls = _calls(model, shapes)
+    _, calls = _calls(model, shapes, own.any_size)
     return compiled_loop(body, calls, own)
 
 
@@ -139,7 +140,7 @@ def with_known_operators(model: Any, half_weights: bool, imports: Import) -> Any
     """The model in operators that the importer has, what follows from its shapes computed."""
     imports.halves = "rounded" if half_weights else "exact" if has_halves(model) else ""
     model = MODEL_PASSES.run(model, imports)
-    own = {INTEGER_CONV, TABLE_PRODUCT, RECURRENT_OP, LOOP_OP}
+    own = {INTEGER_CONV, TABLE_PRODUCT, RECURRENT_OP, LOOP_OP, COUNTING_OP}
     check.check_operators(model, tvm_adapter.supported_operators() | own)
     return model
 
@@ -149,10 +150,12 @@ def names_of(model: Any, shapes: dict[str, tuple[int, ...]]) -> OnnxNames:
     return OnnxNames(tuple(shapes), outputs, check.consumers_of_weights(model))
 
 
-def _calls(model: Any, shapes: dict[str, tuple[int, ...]]) -> tuple[Any, tvm_adapter.ImportedCalls]:
+def _calls(
+    model: Any, shapes: dict[str, tuple[int, ...]], open_sizes: bool
+) -> tuple[Any, tvm_adapter.ImportedCalls]:
     """The model as it could be imported, and its calls."""
     try:
-        return model, tvm_adapter.import_calls(model, shapes)
+        return model, tvm_adapter.import_calls(model, shapes, open_sizes)
     except UnsupportedOpError:
         raise
     except ModelError as first:
@@ -161,7 +164,7 @@ def _calls(model: Any, shapes: dict[str, tuple[int, ...]]) -> tuple[Any, tvm_ada
         if folded is model:
             raise
         try:
-            return folded, tvm_adapter.import_calls(folded, shapes)
+            return folded, tvm_adapter.import_calls(folded, shapes, open_sizes)
         except ModelError:
             raise first from None
 

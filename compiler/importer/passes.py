@@ -14,6 +14,7 @@ from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody
 from nnjit_studio.compiler.importer.onnx.decompose import decompose
 from nnjit_studio.compiler.importer.onnx.fold import fold_for
 from nnjit_studio.compiler.importer.onnx.single_precision import single_precision
+from nnjit_studio.compiler.importer.onnx.walk import Counted
 from nnjit_studio.compiler.importer.program.fold_views import fold_views
 from nnjit_studio.compiler.importer.program.fuse_attention import fuse_attention
 from nnjit_studio.compiler.importer.program.fuse_pointwise import fuse_pointwise
@@ -67,6 +68,10 @@ class Import:
     """Gets the bodies of Loop and Scan, by the form of their call; None where all are laid out."""
     values: Mapping[str, int] = field(default_factory=dict)
     """Values of inputs at hand."""
+    keep_ranges: bool = False
+    """Whether a Range over a size is a kernel, and what follows from it, and not a constant."""
+    counted: Counted = field(default_factory=Counted)
+    """What was found of Ranges over sizes."""
     relied: frozenset[str] = frozenset()
     """The inputs whose values the plan was laid out for."""
     weight_names: dict[tuple[Any, ...], str] = field(default_factory=dict)
@@ -169,7 +174,9 @@ def _merge_siblings(calls: ImportedCalls, imports: Import) -> ImportedCalls:
 
 
 def _fold(model: onnx.ModelProto, imports: Import) -> onnx.ModelProto:
-    model, imports.relied = fold_for(model, imports.values, imports.bodies)
+    model, imports.relied, imports.counted = fold_for(
+        model, imports.values, imports.bodies, imports.keep_ranges
+    )
     return model
 
 

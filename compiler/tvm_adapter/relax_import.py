@@ -19,7 +19,13 @@ from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.onnx_file.arrays import array_of
 from nnjit_studio.compiler.onnx_file.budget import progress
 from nnjit_studio.compiler.tvm_adapter import kv_cache as cache
-from nnjit_studio.compiler.tvm_adapter import scans
+from nnjit_studio.compiler.tvm_adapter import scans, unit_axes
+from nnjit_studio.compiler.tvm_adapter.counting import (
+    COUNTING_FORM,
+    COUNTING_OP,
+    Counting,
+    counting_program,
+)
 from nnjit_studio.compiler.tvm_adapter.loops import (
     LOOP_FORM,
     LOOP_OP,
@@ -76,6 +82,7 @@ _OWN_OPERATORS = {
     INTEGER_CONV: IntegerConv,
     RECURRENT_OP: RecurrentLoop,
     LOOP_OP: CountedLoop,
+    COUNTING_OP: Counting,
 }
 """Converters of the operators that the importer's own passes write."""
 
@@ -99,7 +106,9 @@ def supported_operators() -> frozenset[str]:
     return frozenset(known - {*_OWN_OPERATORS} | {"Constant"})
 
 
-def import_calls(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> ImportedCalls:
+def import_calls(
+    model: Any, shapes: Mapping[str, tuple[int, ...]], open_sizes: bool = False
+) -> ImportedCalls:
     """Import, simplify and fuse an ONNX model with static input shapes.
 
     Parameters
@@ -108,6 +117,8 @@ def import_calls(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> ImportedC
         ``onnx.ModelProto`` with its data in place.
     shapes
         Shape of every graph input, by name.
+    open_sizes
+        Whether no index may hang on two sizes at once where it need not.
 
     Raises
     ------
@@ -124,7 +135,7 @@ def import_calls(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> ImportedC
                 model, shape_dict={k: list(v) for k, v in shapes.items()}
             )
             progress()
-            simple = ir.transform.Sequential(_SIMPLIFY)(module)
+            simple = ir.transform.Sequential(_simplify(open_sizes))(module)
             progress()
             fused = relax.transform.FuseOps()(simple)
             module = ir.transform.Sequential(_FUSE)(fused)
@@ -145,16 +156,21 @@ def import_calls(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> ImportedC
 
 
 _T = relax.transform
-_SIMPLIFY = (
-    _T.DecomposeOpsForInference(),
-    _T.CanonicalizeBindings(),
-    _T.EliminateCommonSubexpr(),
-    _T.FoldConstant(),
-    _T.DeadCodeElimination(),
-    _T.LegalizeOps(),
-    _T.AnnotateTIROpPattern(),
-    _T.FoldConstant(),
-)
+
+
+def _simplify(open_sizes: bool) -> tuple[Any, ...]:
+    return (
+        _T.DecomposeOpsForInference(),
+        _T.CanonicalizeBindings(),
+        _T.EliminateCommonSubexpr(),
+        _T.FoldConstant(),
+        _T.DeadCodeElimination(),
+        _T.LegalizeOps({"relax.reshape": unit_axes.reshape} if open_sizes else None),
+        _T.AnnotateTIROpPattern(),
+        _T.FoldConstant(),
+    )
+
+
 _FUSE = (_T.FuseTIR(), _T.DeadCodeElimination())
 
 
@@ -229,6 +245,8 @@ def _own_call(expr: Any, value_of: Callable[[Any], Value], names: Iterator[str])
         name, given = str(expr.args[0].global_symbol), tuple(value_of(a) for a in expr.args[1:])
         if name.startswith(LOOP_FORM):
             return ProgramCall(loop_program(name, given, outputs), given, outputs)
+        if name.startswith(COUNTING_FORM):
+            return ProgramCall(counting_program(name, outputs[0]), given, outputs)
         make = cache.append_program if name in cache.APPENDS else recurrent_program
         return ProgramCall(make(name, given, outputs[0]), given, outputs)
     source, attrs = value_of(expr.args[0]), expr.attrs

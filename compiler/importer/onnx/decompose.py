@@ -17,6 +17,7 @@ from nnjit_studio.compiler.importer.onnx import (
     attention,
     integer_conv,
     packed_weights,
+    places,
     quantised,
 )
 from nnjit_studio.compiler.importer.onnx.contrib import LAST_AXES_SWAPPED
@@ -239,8 +240,8 @@ def _one_hot(r: Rewriter) -> bool:
     below = r.op("Less", whole, r.weight(0, np.int64))
     whole = r.op("Where", below, r.op("Add", whole, limit), whole)
     whole = r.along("Unsqueeze", whole, [axis])
-    places = np.arange(depth).reshape([-1 if d == axis else 1 for d in range(rank + 1)])
-    hit = r.op("Equal", whole, r.weight(places, np.int64))
+    row = np.arange(depth).reshape([-1 if d == axis else 1 for d in range(rank + 1)])
+    hit = r.op("Equal", whole, r.weight(row, np.int64))
     pair = r.constant(2, "pair of values")
     on, off = r.weight(pair[1:]), r.weight(pair[:1])
     r.op("Where", hit, on, off, out=r.node.output[0])
@@ -326,18 +327,6 @@ def _sized_by_data(r: Rewriter) -> bool:
     raise r.refuse("dynamic shapes: its output is as large as its data says")
 
 
-def _scatter(r: Rewriter) -> bool:
-    # The importer's converter for this old operator takes negative indices as they are.
-    x, indices, updates = r.node.input
-    axis = r.attribute("axis", 0)
-    kind = helper.tensor_dtype_to_np_dtype(r.dtype(indices))
-    below = r.op("Less", indices, r.weight(0, kind))
-    turned = r.op("Add", indices, r.weight(r.shape(x)[axis], kind))
-    places = r.op("Where", below, turned, indices)
-    r.op("Scatter", x, places, updates, axis=axis, out=r.node.output[0])
-    return True
-
-
 RULES: dict[str, Callable[[Rewriter], bool]] = {
     "Cast": quantised.cast,
     "Celu": _celu,
@@ -350,6 +339,7 @@ RULES: dict[str, Callable[[Rewriter], bool]] = {
     "Einsum": _einsum,
     "GRU": recurrent,
     "Gather": quantised.gather,
+    "GatherND": places.gather_nd,
     "Gemm": quantised.gemm,
     "IsInf": _is_inf,
     "LSTM": recurrent,
@@ -367,7 +357,7 @@ RULES: dict[str, Callable[[Rewriter], bool]] = {
     "RNN": recurrent,
     "ReduceMean": _reduce_mean,
     "RotaryEmbedding": onnx_rotary,
-    "Scatter": _scatter,
+    "Scatter": places.scatter,
     "Sign": _sign,
     "ThresholdedRelu": _thresholded_relu,
     "Transpose": quantised.transpose,

@@ -13,9 +13,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
+from onnx import helper
 
 from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody, kept, loop_of, scan_of
-from nnjit_studio.compiler.importer.onnx.walk import Walk, attribute_of, refuse
+from nnjit_studio.compiler.importer.onnx.walk import Counted, Walk, attribute_of, refuse
+from nnjit_studio.compiler.tvm_adapter.counting import COUNTING_OP
 
 MAX_TRIPS = 128
 """Iterations of a Loop or Scan: each becomes kernels of its own in the plan."""
@@ -36,7 +38,8 @@ def fold_for(
     model: onnx.ModelProto,
     given: Mapping[str, int],
     bodies: dict[str, LoopBody] | None = None,
-) -> tuple[onnx.ModelProto, frozenset[str]]:
+    keep_ranges: bool = False,
+) -> tuple[onnx.ModelProto, frozenset[str], Counted]:
     """Fold a model whose small inputs have values that are at hand.
 
     Parameters
@@ -46,21 +49,24 @@ def fold_for(
         these.
     bodies
         Gets the bodies of loops that stay loops; all are laid out where it is None.
+    keep_ranges
+        Whether a Range over a size stays a computation, with all that follows from it.
 
     Returns
     -------
     tuple
-        The model, and those of the inputs whose values it is laid out for.
+        The model, those of the inputs whose values it is laid out for, and what was found of
+        Ranges over sizes.
 
     Raises
     ------
     UnsupportedOpError
         When control flow depends on data, or has more than ``MAX_TRIPS`` iterations.
     """
-    walk = Walk(model, _RULES, given, bodies)
+    walk = Walk(model, _RULES, given, bodies, keep_ranges)
     walk.run(model.graph.node)
     walk.finish(model.graph)
-    return model, frozenset(walk.relied)
+    return model, frozenset(walk.relied), walk.counted
 
 
 def _shape(w: Walk, node: onnx.NodeProto) -> bool:
@@ -69,6 +75,7 @@ def _shape(w: Walk, node: onnx.NodeProto) -> bool:
         return False
     part = shape[attribute_of(node, "start", 0) : attribute_of(node, "end", None)]
     w.settle(node.output[0], np.array(part, np.int64))
+    w.counted.from_sizes.add(node.output[0])
     return True
 
 
@@ -76,7 +83,62 @@ def _size(w: Walk, node: onnx.NodeProto) -> bool:
     shape = w.shape(node.input[0])
     if shape is not None:
         w.settle(node.output[0], np.array(math.prod(shape), np.int64))
+        w.counted.from_sizes.add(node.output[0])
     return shape is not None
+
+
+def _range(w: Walk, node: onnx.NodeProto) -> bool:
+    given = [w.values[n] for n in node.input if n in w.values and w.values[n].dtype.kind == "i"]
+    if w.counted.from_sizes.isdisjoint(node.input) or len(given) < len(node.input):
+        return False
+    start, limit, step = (int(v.reshape(-1)[0]) for v in given)
+    w.counted.ends.append(limit)
+    if w.counted.kept:
+        kind = w.types[node.input[0]].tensor_type.elem_type
+        count = len(range(start, limit, step))
+        _count(w, node.output[0], node.name, kind, {"start": start, "step": step, "count": count})
+    return w.counted.kept
+
+
+def _count(w: Walk, name: str, node: str, kind: int, numbers: Mapping[str, int]) -> None:
+    """Keep a tensor of numbers as a computation."""
+    dtype = helper.tensor_dtype_to_np_dtype(kind).name
+    w.types[name] = helper.make_tensor_type_proto(kind, (numbers["count"],))
+    w.kept.append(helper.make_value_info(name, w.types[name]))
+    w.counted.sources[name] = frozenset([len(w.counted.ends) - 1])
+    w.nodes.append(helper.make_node(COUNTING_OP, [], [name], node, dtype=dtype, **numbers))
+
+
+def _as_data(w: Walk, node: onnx.NodeProto, position: int) -> None:
+    """Have a node read numbers that hang on sizes as computed ones."""
+    name = node.input[position]
+    values = w.values.get(name, np.zeros(0)).reshape(-1)
+    if name not in w.counted.from_sizes or values.dtype.kind != "i" or not values.size:
+        return
+    start, step = int(values[0]), int(values[1] - values[0]) if values.size > 1 else 0
+    if not np.array_equal(values, start + step * np.arange(values.size)):
+        return
+    w.counted.ends.append(int(values.max()) + 1)
+    if w.counted.kept:
+        w.count += 1
+        line, kind = f"folded//{w.count}", w.types[name].tensor_type.elem_type
+        numbers = {"start": start, "step": step, "count": values.size}
+        _count(w, line, node.name, kind, numbers)
+        to = w.constant(np.array(w.values[name].shape, np.int64))
+        node.input[position] = w.emit("Reshape", line, to)
+
+
+def _gather(w: Walk, node: onnx.NodeProto) -> bool:
+    source = node.input[0]
+    if source in w.constants and source not in w.counted.from_sizes:
+        _as_data(w, node, 1)
+    return False
+
+
+def _cast(w: Walk, node: onnx.NodeProto) -> bool:
+    if helper.tensor_dtype_to_np_dtype(attribute_of(node, "to")).kind == "f":
+        _as_data(w, node, 0)
+    return False
 
 
 def _identity(w: Walk, node: onnx.NodeProto) -> bool:
@@ -226,10 +288,13 @@ def _split(w: Walk, node: onnx.NodeProto) -> list[str]:
 
 
 _RULES = {
+    "Cast": _cast,
     "ConcatFromSequence": _sequence,
+    "Gather": _gather,
     "Identity": _identity,
     "If": _if,
     "Loop": _loop,
+    "Range": _range,
     "Scan": _scan,
     "SequenceAt": _sequence,
     "SequenceConstruct": _sequence,

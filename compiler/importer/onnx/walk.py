@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -29,10 +30,38 @@ _LEAST_CONSTANT = 1 << 28
 """Bytes up to which any model may compute a constant; larger weights allow larger ones."""
 _KEPT = {"DequantizeLinear", "RandomNormal", "RandomUniform", "RandomNormalLike",
          "RandomUniformLike", "Bernoulli", "Multinomial"}  # fmt: skip
+_READS = ("Gather", "GatherElements", "GatherND")
 _HINT = "Replace it in the exported model; docs/limits.md lists what is missing."
 Array = NDArray[Any]
 Rule = Callable[["Walk", onnx.NodeProto], bool]
 """A rule for an operator; returns whether the node is done."""
+
+
+@dataclass
+class Counted:
+    """Ranges over sizes: what follows from them at one size is another constant at the next."""
+
+    kept: bool = False
+    """Whether each is a computation, and what follows from it, and not a constant."""
+    ends: list[int] = field(default_factory=list)
+    """Where each ends."""
+    from_sizes: set[str] = field(default_factory=set)
+    """Values that hang on the size of a tensor."""
+    sources: dict[str, frozenset[int]] = field(default_factory=dict)
+    """Numbers of the kept ranges that a value follows from."""
+    tables: list[tuple[int, ...]] = field(default_factory=list)
+    """Of each read of weights at places that follow from kept ranges, where these end."""
+
+    def follow(self, node: onnx.NodeProto, constants: Container[str]) -> None:
+        """Note what the results of a node follow from."""
+        names = [n for n in node.output if n]
+        if not self.from_sizes.isdisjoint(node.input):
+            self.from_sizes.update(names)
+        sources = frozenset().union(*(self.sources.get(n, ()) for n in node.input))
+        if sources:
+            self.sources.update(dict.fromkeys(names, sources))
+            if node.op_type in _READS and node.input[0] in constants:
+                self.tables.append(tuple(self.ends[i] for i in sorted(sources)))
 
 
 class Walk:
@@ -44,8 +73,10 @@ class Walk:
         rules: Mapping[str, Rule],
         given: Mapping[str, int],
         bodies: dict[str, Any] | None = None,
+        keep_ranges: bool = False,
     ) -> None:
         self.bodies = bodies
+        self.counted = Counted(keep_ranges)
         self.rules = rules
         self.relied: set[str] = set()
         self.opsets = {("" if o.domain == "ai.onnx" else o.domain): o.version
@@ -145,6 +176,7 @@ class Walk:
 
     def plain(self, node: onnx.NodeProto) -> None:
         """Evaluate the node, or keep it with the types of its outputs."""
+        self.counted.follow(node, self.constants)
         computation = self._computation(node)
         if computation in self.computed:
             for name, value in zip(node.output, self.computed[computation], strict=True):

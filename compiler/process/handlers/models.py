@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from nnjit_studio.compiler.any_size.arrays import runs_on
+from nnjit_studio.compiler.any_size.arrays import fitting
 from nnjit_studio.compiler.any_size.imports import import_any, import_sizes
 from nnjit_studio.compiler.importer import BuiltModel, graph_text, import_model
 from nnjit_studio.compiler.importer.generation import import_generation
@@ -68,8 +68,8 @@ def import_for_sizes(state: State, request: ImportSizesRequest) -> ImportedSizes
 @handles(ImportAnySizeRequest)
 def import_for_any_size(state: State, request: ImportAnySizeRequest) -> ImportedAnySize:
     path, weights, feeds = request.path, request.weights, request.inputs
-    if request.guessed and not runs_on(path, feeds):
-        feeds = {}
+    if request.guessed:
+        feeds = fitting(path, feeds)
     half, winners = request.half_weights, request.winners
     made = import_any(path, weights, feeds, half, state.phase, winners, request.webgpu)
     if made is None:

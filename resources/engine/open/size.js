@@ -1,7 +1,7 @@
 /** Sizes that follow from open dimensions, as nnjit_studio/model/open_plan.py writes them. */
 import { EngineError } from "../errors.js";
 
-/** @import { OpenPlan, Scalar, Size, Tensor } from "../../types/engine.js" */
+/** @import { OpenPlan, OpenPort, Scalar, Size, Tensor } from "../../types/engine.js" */
 /** @typedef {Readonly<Record<string, number>>} Dims sizes by the dimensions' names */
 
 /** @type {Record<string, (a: number, b: number) => number>} */
@@ -63,7 +63,10 @@ export function textOf(size) {
 export function dimsOf(plan, inputs) {
   /** @type {Record<string, number>} */
   const dims = {};
-  for (const { name, shape } of plan.inputs) {
+  const isDim = (/** @type {Size} */ size) => plan.dims.some((d) => d.name === textOf(size));
+  // A size that is a sum needs those that it is a sum of.
+  const follows = (/** @type {OpenPort} */ port) => Number(port.shape.some((size) => typeof size !== "number" && !isDim(size)));
+  for (const { name, shape } of [...plan.inputs].sort((a, b) => follows(a) - follows(b))) {
     const tensor = inputs.find((t) => t.name === name);
     const wanted = `[${shape.map(textOf).join(", ")}]`;
     if (!tensor) throw new EngineError(`The input "${name}" is missing.`, `The model's inputs are ${plan.inputs.map((p) => p.name).join(", ")}.`);
@@ -72,7 +75,7 @@ export function dimsOf(plan, inputs) {
     shape.forEach((size, axis) => {
       const dim = textOf(size);
       const n = tensor.shape[axis];
-      if (typeof dim === "string" && plan.dims.some((d) => d.name === dim)) {
+      if (isDim(size)) {
         dims[dim] ??= n;
         if (dims[dim] !== n) throw refuse();
       } else if (valueOf(size, dims) !== n) throw refuse();

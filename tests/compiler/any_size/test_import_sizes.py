@@ -12,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from run_plan import run_by_kernels
 
+from nnjit_studio.compiler.any_size import imports
 from nnjit_studio.compiler.any_size.imports import import_sizes
 from nnjit_studio.compiler.importer.model import import_with
 from nnjit_studio.compiler.importer.passes import Import
@@ -121,6 +122,29 @@ def test_names_that_have_to_agree_become_one_dimension(tmp_path: Path) -> None:
     path = written(tmp_path, nodes, inputs, 2, w=rand(4, 6))
     given = [{"x": rand(n, 4), "b": rand(n, 6)} for n in (7, 3, 12)]
     assert checked(path, tmp_path, given) == ()
+
+
+def test_batches_of_one_are_one_dimension_where_they_grow_together(tmp_path: Path) -> None:
+    """A mask of one row is stretched over any batch, one of two rows is not."""
+    nodes = [node("MatMul", ["x", "w"], ["a"]), node("Mul", ["a", "m"], ["y"])]
+    inputs = [port("x", FLOAT, ["n", 4]), port("m", FLOAT, ["k", 6])]
+    path = written(tmp_path, nodes, inputs, 2, w=rand(4, 6))
+    given = [{"x": rand(n, 4), "m": rand(n, 6)} for n in (1, 3, 12)]
+    assert checked(path, tmp_path, given) == ()
+
+
+def test_a_few_sizes_that_no_program_takes_are_not_probed_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probed: list[int] = []
+    real = imports.probe
+    monkeypatch.setattr(imports, "probe", lambda *a: probed.append(1) or real(*a))
+    nodes = [node("Reshape", ["x", "to"], ["a"]), node("MatMul", ["a", "w"], ["y"])]
+    path = written(
+        tmp_path, nodes, [port("x", FLOAT, ["n", "s"])], 2, to=np.array([-1, 6]), w=rand(6, 3)
+    )
+    checked(path, tmp_path, [{"x": rand(n, s)} for n, s in ((5, 12), (2, 6), (2, 18), (3, 24))])
+    assert len(probed) == 1
 
 
 def test_a_dimension_that_was_baked_in_is_said(tmp_path: Path) -> None:

@@ -227,16 +227,19 @@ def test_a_model_of_fixed_sizes_is_none(tmp_path: Path) -> None:
 
 
 def test_what_is_made_for_one_size_is_refused(tmp_path: Path) -> None:
-    """An index grid: its numbers follow from the size in a way that is not known."""
+    """Squares, counted without a Range: they follow from the size in a way that is not known."""
+    one = numpy_helper.from_array(np.array([1]))
     nodes = [
         node("Shape", ["x"], ["shape"]),
         node("Squeeze", ["shape"], ["n"]),
-        node("Range", ["zero", "n", "one"], ["grid"]),
+        node("ConstantOfShape", ["shape"], ["ones"], value=one),
+        node("CumSum", ["ones", "zero"], ["grid"]),
         node("Sub", ["n", "grid"], ["back"]),
-        node("Cast", ["back"], ["f"], to=FLOAT),
+        node("Mul", ["back", "back"], ["square"]),
+        node("Cast", ["square"], ["f"], to=FLOAT),
         node("Mul", ["x", "f"], ["y"]),
     ]
-    weights = {"zero": np.array(0), "one": np.array(1)}
+    weights = {"zero": np.array(0)}
     path = written(tmp_path, nodes, ["n"], weights)
     with pytest.raises(ModelError, match="any size"):
         import_any(path, tmp_path / "w.bin", {"x": rand(9)})

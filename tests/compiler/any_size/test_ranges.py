@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from nnjit_studio.compiler.any_size.checked import Compiled, checked
+from nnjit_studio.compiler.any_size.inputs import Sizes
 from nnjit_studio.compiler.any_size.kernels.remainders import remainders
-from nnjit_studio.compiler.any_size.probe import Sizes
 from nnjit_studio.compiler.any_size.refusal import refused
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model.open_plan import OpenPlan

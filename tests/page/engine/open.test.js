@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Engine } from "../../../resources/engine/engine.js";
 import { Sizes } from "../../../resources/engine/open/sizes.js";
-import { scalarOf, textOf, valueOf } from "../../../resources/engine/open/size.js";
+import { dimsOf, scalarOf, textOf, valueOf } from "../../../resources/engine/open/size.js";
 import { placed } from "../../../resources/engine/open/storage.js";
 import { addKernel, doubleKernel, f32, floats, header } from "../wasm.js";
 
@@ -73,6 +73,15 @@ test("sizes that the model does not take are refused with a sentence, and the se
   assert.throws(() => engine.infer([]), /"x" is missing/);
   assert.throws(() => engine.infer([x([1, 5], 3)]), /12 bytes, its shape needs 20/);
   assert.deepEqual(floats(engine.infer([x([1, 3], 3)]).outputs[0].data), [0, 4, 8]);
+});
+
+test("a mask that covers a past and one more stands before the past", () => {
+  const port = (/** @type {string} */ name, /** @type {any} */ shape) => ({ name, dtype: "f32", shape, buffer: 0 });
+  const inputs = [port("mask", [[[1, "n"], [1]]]), port("past", [2, n])];
+  const open = /** @type {any} */ ({ ...plan(), inputs });
+  const given = (/** @type {number} */ whole) => [{ ...x([whole], 0), name: "mask" }, { ...x([2, 5], 0), name: "past" }];
+  assert.deepEqual(dimsOf(open, given(6)), { n: 5 });
+  assert.throws(() => dimsOf(open, given(7)), /"mask" has shape \[7\], the model wants \[n \+ 1\]/);
 });
 
 test("sizes are sums of products of dimensions and operations on them", () => {

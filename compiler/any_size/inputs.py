@@ -1,0 +1,129 @@
+"""What the axes of a model's inputs are: numbers, dimensions by name, sums of dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from numpy.typing import NDArray
+
+from nnjit_studio.errors import UserError
+
+_FEW = 4
+"""Dimensions of one size of which every combination is tried."""
+Feeds = Mapping[str, NDArray[Any]]
+Sizes = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A size that follows from others: a mask covers a past and what is new."""
+
+    names: tuple[str, ...]
+    more: int
+
+    def at(self, sizes: Sizes) -> int:
+        return sum(sizes[name] for name in self.names) + self.more
+
+    def __str__(self) -> str:
+        return " + ".join((*self.names, *([str(self.more)] if self.more else [])))
+
+
+Axis = int | str | Sum
+Axes = Mapping[str, tuple[Axis, ...]]
+"""By input."""
+
+
+def size_at(axis: Axis, sizes: Sizes) -> int:
+    if isinstance(axis, Sum):
+        return axis.at(sizes)
+    return axis if isinstance(axis, int) else sizes[axis]
+
+
+def input_shapes(inputs: Axes, sizes: Sizes) -> dict[str, tuple[int, ...]]:
+    """Of all inputs at sizes of the dimensions."""
+    return {name: tuple(size_at(axis, sizes) for axis in axes) for name, axes in inputs.items()}
+
+
+def replaced(inputs: Axes, by: Mapping[str, Axis]) -> dict[str, tuple[Axis, ...]]:
+    """The inputs with other axes in the place of dimensions."""
+    return {name: tuple(_replaced(axis, by) for axis in axes) for name, axes in inputs.items()}
+
+
+def _replaced(axis: Axis, by: Mapping[str, Axis]) -> Axis:
+    if not isinstance(axis, Sum):
+        return by.get(axis, axis) if isinstance(axis, str) else axis
+    parts = [by.get(name, name) for name in axis.names]
+    sums = [part if isinstance(part, Sum) else Sum((str(part),), 0) for part in parts]
+    names = tuple(name for part in sums for name in part.names)
+    return Sum(names, axis.more + sum(part.more for part in sums))
+
+
+def sizes_of(inputs: Axes, feeds: Feeds) -> dict[str, int]:
+    """The sizes of the dimensions that arrays have.
+
+    Raises
+    ------
+    UserError
+        When an array is missing, has another rank, or two disagree on a dimension.
+    """
+    sizes: dict[str, int] = {}
+    for name, axes in inputs.items():
+        if name not in feeds:
+            raise UserError(
+                f"The input {name!r} is missing.", f"The model's inputs are {', '.join(inputs)}."
+            )
+        shape = feeds[name].shape
+        if len(shape) != len(axes):
+            raise UserError(
+                f"The input {name!r} has {len(shape)} dimensions, the model wants {len(axes)}.",
+                "Correct the array.",
+            )
+        for axis, n in zip(axes, shape, strict=True):
+            if n < 1:
+                raise UserError(f"The input {name!r} is empty.", "Every size is at least 1.")
+            if isinstance(axis, str):
+                sizes.setdefault(axis, n)
+    for name, axes in inputs.items():
+        shape = feeds[name].shape
+        for axis, n in zip(axes, shape, strict=True):
+            if n != size_at(axis, sizes):
+                raise UserError(
+                    f"The input {name!r} has the shape {list(shape)}, "
+                    f"but {axis} is {size_at(axis, sizes)}.",
+                    "Give arrays whose sizes agree.",
+                )
+    return sizes
+
+
+def sum_of(
+    stuck: Sequence[str], example: Sizes, runs: Callable[[Sizes], bool]
+) -> dict[str, str | Sum]:
+    """The largest dimension that others grow with, which are stuck alone, as their sum; equal ones
+    of these are one."""
+    for whole in sorted(example, key=lambda name: -example[name]):
+        parts: dict[str, tuple[str, ...]] = {}
+        up = {**example, whole: example[whole] + 1}
+        for group in _alike([name for name in stuck if name != whole], example):
+            known = any(name in held for held in parts.values() for name in group)
+            if not known and runs({**up, **dict.fromkeys(group, example[group[0]] + 1)}):
+                parts[group[0]] = group
+        made = Sum(tuple(parts), example[whole] - sum(map(example.__getitem__, parts)))
+        far = dict(example)
+        for i, group in enumerate(parts.values(), 2):
+            far.update((name, example[name] + i) for name in group)
+        if parts and made.more >= 0 and runs({**far, whole: made.at(far)}):
+            one = made if made.more or len(parts) > 1 else made.names[0]
+            return {whole: one, **{n: first for first, group in parts.items() for n in group[1:]}}
+    return {}
+
+
+def _alike(names: Sequence[str], example: Sizes) -> Iterator[tuple[str, ...]]:
+    """Names of one size, a few of them first."""
+    for n in sorted({example[name] for name in names}):
+        group = [name for name in names if example[name] == n]
+        few = range(1, len(group)) if len(group) <= _FEW else (1,)
+        for count in dict.fromkeys((*few, len(group))):
+            yield from combinations(group, count)

@@ -1,0 +1,54 @@
+"""The largest sizes that tables of rows allow, such as those of positions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from nnjit_studio.compiler.any_size.constants import Made, Prefix
+from nnjit_studio.compiler.any_size.fit import Vector
+from nnjit_studio.compiler.any_size.inputs import Sizes
+from nnjit_studio.compiler.any_size.probe import Probe, Trial
+from nnjit_studio.compiler.any_size.refusal import refused
+from nnjit_studio.compiler.importer.built import BuiltModel
+from nnjit_studio.model.size import LARGEST, Size
+
+
+def rows_of(builts: Sequence[BuiltModel], constants: Mapping[int, Made]) -> Iterator[Vector]:
+    """How many rows of each table the imports have."""
+    for i, made in constants.items():
+        if isinstance(made, Prefix):
+            row = made.base.nbytes // made.base.shape[made.axis]
+            yield tuple(built.plan.buffers[i].nbytes // row for built in builts)
+
+
+def ends_of(tables: Sequence[Sequence[tuple[int, ...]]]) -> Iterator[Vector]:
+    """Where ranges end that places in tables are computed from, by import."""
+    for ends in zip(*tables, strict=True):
+        yield from (end for end in zip(*ends, strict=True) if len(set(end)) > 1)
+
+
+def bounded(
+    trial: Trial,
+    found: Probe,
+    example: Sizes,
+    lengths: Sequence[Vector],
+    atoms: Mapping[Vector, Size],
+) -> Probe:
+    """The dimensions that these lengths follow up to the largest sizes that run.
+
+    Raises
+    ------
+    ModelError
+        When a length has no formula, or several dimensions share the rows of a table.
+    """
+    for length in lengths:
+        if length not in atoms:
+            raise refused("the length of a table has no formula")
+        names = [dim.name for dim in atoms[length].dims]
+        for dim in found.dims:
+            if dim.name in names and dim.high == LARGEST:
+                found = found.bounded(dim.name, trial.largest(dim.name, example))
+        ends = {dim.name: dim.high for dim in found.dims if dim.name in names}
+        if len(ends) > 1 and not trial.runs({**example, **ends}):
+            raise refused(f"{' and '.join(names)} share the rows of a table")
+    return found
