@@ -43,9 +43,12 @@ def network(number: int = 0) -> Iterator[Network | None]:
     """A new network, removed at the end; None where none can be made."""
     name, subnet = f"nnjit{os.getpid() % 100000}-{number}", f"10.{213 + number}.{_RUN}"
     made = Network(name, f"{subnet}.1", f"{subnet}.2")
+    # No address by IPv6: it is ready a second later, and a browser ends its requests at any change.
     commands = (
         f"ip netns add {name}",
         f"ip link add {name} type veth peer name cable netns {name}",
+        f"ip link set {name} addrgenmode none",
+        f"ip -n {name} link set cable addrgenmode none",
         f"ip addr add {made.here}/30 dev {name}",
         f"ip link set {name} up",
         f"ip -n {name} addr add {made.there}/30 dev cable",
