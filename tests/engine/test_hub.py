@@ -304,14 +304,19 @@ def test_whoever_opens_the_page_can_say_that_none_will_come(hub: Hub) -> None:
 
 
 def test_a_wait_for_the_page_can_be_cancelled(hub: Hub) -> None:
-    def cancel(seconds: float) -> None:
-        hub.cancel()
-        waits(seconds)
+    waiting, waits = threading.Event(), hub._changed.wait
 
-    waits = hub._changed.wait
-    hub._changed.wait = cancel  # type: ignore[assignment,method-assign]
-    with pytest.raises(PageError, match="cancelled"):
-        hub.wait_for_page(60)
+    def wait(seconds: float | None = None) -> bool:
+        waiting.set()  # who cancels now gets the lock once the wait has begun
+        return waits(seconds)
+
+    hub._changed.wait = wait  # type: ignore[method-assign]
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(hub.wait_for_page, 2 * PATIENCE_S)
+        assert waiting.wait(PATIENCE_S)
+        hub.cancel()
+        with pytest.raises(PageError, match="cancelled"):
+            call.result(PATIENCE_S)
 
 
 def test_close_ends_everything_and_may_be_called_again() -> None:
