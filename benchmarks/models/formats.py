@@ -5,7 +5,7 @@
 Each cell is measured on one thread, then on two, whose names end with `/2`. Cells are kept in
 FOLDER/cells.json, one after another, so a run that ends goes on where it was; `--again` measures
 them anew, `--files` only makes the models. No cell begins behind the minutes. Rows of the page
-whose cells FOLDER does not hold stay as they are.
+whose cells FOLDER does not hold stay as they are, and are judged by the figures that they show.
 """
 
 from __future__ import annotations
@@ -176,7 +176,10 @@ def _verdict(cells: Mapping[str, Mapping[str, Any]], threads: str) -> Iterator[s
     fresh = {n: c for n, c in good.items() if "load" in c}
     loads = sorted(c["load"][0] for c in fresh.values())
     if fresh and len(fresh) < len(good):
-        yield f"Measured last, the others earlier: {', '.join(fresh)}."
+        yield (
+            f"Measured last: {', '.join(fresh)}; the others earlier, and what follows judges them "
+            "by the rounded figures that are shown."
+        )
     if fresh:
         cpu = next(iter(fresh.values()))["cpu"]
         yield f"{cpu}; load average while they ran {loads[0]} to {loads[-1]}."

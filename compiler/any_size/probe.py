@@ -93,20 +93,24 @@ def probe(trial: Trial, feeds: Feeds) -> Probe:
     """
     example = sizes_of(trial.inputs, feeds)
     trial.run(example)
-    if _unite_ones(trial, example):
-        example = sizes_of(trial.inputs, feeds)
-    dims = [_explored(trial, [name], example) for name in example]
-    if _unite(trial, [d.name for d in dims if not d.step], example):
-        example = sizes_of(trial.inputs, feeds)
-        dims = [_explored(trial, [name], example) for name in example]
-    while by := sum_of([d.name for d in dims if not d.step], example, trial.runs):
+    _unite_ones(trial, example)
+    example, dims, stuck = _looked_at(trial, feeds)
+    if _unite(trial, stuck, example):
+        example, dims, stuck = _looked_at(trial, feeds)
+    while by := sum_of(stuck, example, trial.runs):
         trial.relate(by)
-        example = sizes_of(trial.inputs, feeds)
-        dims = [_explored(trial, [name], example) for name in example]
+        example, dims, stuck = _looked_at(trial, feeds)
     opened = tuple(d for d in dims if d.step)
     fixed = {d.name: d.low for d in dims if not d.step}
     samples, shapes = _samples(trial, opened, fixed, example)
     return Probe(trial.inputs, opened, fixed, tuple(samples), tuple(shapes))
+
+
+def _looked_at(trial: Trial, feeds: Feeds) -> tuple[dict[str, int], list[Dim], list[str]]:
+    """The sizes at hand, what each dimension may be alone, and those that may be nothing else."""
+    example = sizes_of(trial.inputs, feeds)
+    dims = [_explored(trial, [name], example) for name in example]
+    return example, dims, [d.name for d in dims if not d.step]
 
 
 class Trial:
@@ -213,17 +217,15 @@ def _unite(trial: Trial, names: Sequence[str], example: Sizes) -> bool:
     return united
 
 
-def _unite_ones(trial: Trial, example: Sizes) -> bool:
+def _unite_ones(trial: Trial, example: Sizes) -> None:
     """Make one dimension of those that are 1 and can only be more together: alone, one of them may
     change where the others are stretched to it."""
     two = {name: 2 for name, n in example.items() if n == 1}
     if len(two) < 2 or not trial.runs({**example, **two}):
-        return False
+        return
     group = [name for name in two if not trial.runs({**example, **two, name: 3})]
-    united = len(group) > 1 and trial.runs({**example, **two, **dict.fromkeys(group, 3)})
-    if united:
+    if len(group) > 1 and trial.runs({**example, **two, **dict.fromkeys(group, 3)}):
         trial.relate(dict.fromkeys(group, group[0]))
-    return united
 
 
 def _samples(

@@ -26,9 +26,9 @@ from nnjit_studio.compiler.importer.decoder.parts import (
     find_decoder,
 )
 from nnjit_studio.compiler.importer.model import names_of, with_known_operators
-from nnjit_studio.compiler.importer.onnx.input_shapes import fix_input_shapes
 from nnjit_studio.compiler.importer.passes import Import
 from nnjit_studio.compiler.onnx_file import check
+from nnjit_studio.compiler.onnx_file.input_shapes import fix_input_shapes
 from nnjit_studio.compiler.onnx_file.ports import dims_of
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model import Generation, GenerationRequest, GivenShapes

@@ -14,11 +14,11 @@ from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.compiler.importer.loop_steps import CompiledLoop, compiled_loop
 from nnjit_studio.compiler.importer.names import OnnxNames
 from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody
-from nnjit_studio.compiler.importer.onnx.input_shapes import fix_input_shapes
 from nnjit_studio.compiler.importer.onnx.single_precision import has_halves
 from nnjit_studio.compiler.importer.passes import MODEL_PASSES, Import, check_pass
 from nnjit_studio.compiler.ir.tensor_ir import Buffer, Program
 from nnjit_studio.compiler.onnx_file import check
+from nnjit_studio.compiler.onnx_file.input_shapes import fix_input_shapes
 from nnjit_studio.compiler.spelling import seeded_input
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
 from nnjit_studio.compiler.tvm_adapter.counting import COUNTING_OP

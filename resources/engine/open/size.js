@@ -1,7 +1,7 @@
 /** Sizes that follow from open dimensions, as nnjit_studio/model/open_plan.py writes them. */
 import { EngineError } from "../errors.js";
 
-/** @import { OpenPlan, OpenPort, Scalar, Size, Tensor } from "../../types/engine.js" */
+/** @import { OpenPlan, Scalar, Size, Tensor } from "../../types/engine.js" */
 /** @typedef {Readonly<Record<string, number>>} Dims sizes by the dimensions' names */
 
 /** @type {Record<string, (a: number, b: number) => number>} */
@@ -63,24 +63,22 @@ export function textOf(size) {
 export function dimsOf(plan, inputs) {
   /** @type {Record<string, number>} */
   const dims = {};
-  const isDim = (/** @type {Size} */ size) => plan.dims.some((d) => d.name === textOf(size));
-  // A size that is a sum needs those that it is a sum of.
-  const follows = (/** @type {OpenPort} */ port) => Number(port.shape.some((size) => typeof size !== "number" && !isDim(size)));
-  for (const { name, shape } of [...plan.inputs].sort((a, b) => follows(a) - follows(b))) {
+  const given = plan.inputs.map(({ name, shape }) => {
     const tensor = inputs.find((t) => t.name === name);
-    const wanted = `[${shape.map(textOf).join(", ")}]`;
     if (!tensor) throw new EngineError(`The input "${name}" is missing.`, `The model's inputs are ${plan.inputs.map((p) => p.name).join(", ")}.`);
-    const refuse = () => new EngineError(`The input "${name}" has shape [${tensor.shape}], the model wants ${wanted}.`, sizesText(plan, dims));
+    const wanted = () => `[${shape.map(textOf).join(", ")}]`;
+    const refuse = () => new EngineError(`The input "${name}" has shape [${tensor.shape}], the model wants ${wanted()}.`, sizesText(plan, dims));
     if (tensor.shape.length !== shape.length) throw refuse();
+    return { shape, found: tensor.shape, refuse };
+  });
+  const names = new Set(plan.dims.map((d) => d.name));
+  for (const { shape, found } of given)
     shape.forEach((size, axis) => {
       const dim = textOf(size);
-      const n = tensor.shape[axis];
-      if (isDim(size)) {
-        dims[dim] ??= n;
-        if (dims[dim] !== n) throw refuse();
-      } else if (valueOf(size, dims) !== n) throw refuse();
+      if (typeof dim === "string" && names.has(dim)) dims[dim] ??= found[axis];
     });
-  }
+  // Behind all dimensions, for a size may be a sum of others.
+  for (const { shape, found, refuse } of given) if (shape.some((size, axis) => valueOf(size, dims) !== found[axis])) throw refuse();
   checkDims(plan, dims);
   return dims;
 }

@@ -11,9 +11,9 @@ import pytest
 from onnx import TensorProto, helper
 from onnx_models import mlp, save
 
-from nnjit_studio.compiler.importer.onnx.input_shapes import fix_input_shapes
 from nnjit_studio.compiler.onnx_file import check
 from nnjit_studio.compiler.onnx_file.arrays import array_of
+from nnjit_studio.compiler.onnx_file.input_shapes import fix_input_shapes
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 from nnjit_studio.model import GivenShapes
 

@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from nnjit_studio.compiler.importer.onnx.input_shapes import fix_input_shapes
+from nnjit_studio.compiler.onnx_file.input_shapes import fix_input_shapes
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model import GivenShapes
 
