@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
+import time
+from collections import defaultdict
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import onnx
@@ -24,7 +28,7 @@ from nnjit_studio.bench.gpu import (
 from nnjit_studio.bench.gpu import (
     tables as gpu_tables,
 )
-from nnjit_studio.bench.gpu.page import flags_of
+from nnjit_studio.bench.gpu.page import BenchPage, flags_of
 from nnjit_studio.cli.bench.gpu import load_native
 from nnjit_studio.compiler.process.client import CompileProcess
 from nnjit_studio.compiler.process.compiler import Compiler
@@ -32,6 +36,7 @@ from nnjit_studio.compiler.spelling import WorkloadSpec
 from nnjit_studio.compiler.wgsl.templates.subgroup_matrix import FEATURES
 from nnjit_studio.device.gpu_constants import typical
 from nnjit_studio.engine.browsers.browsers import Browser, RunningBrowser
+from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.errors import UserError
 from nnjit_studio.records import GPU_TIERS, DeviceProfile
 from nnjit_studio.records.gpu_profile import GpuProfile
@@ -260,3 +265,27 @@ def test_a_yardstick_that_is_none(text: str, tmp_path: Path) -> None:
 def test_flags_are_those_of_the_running_program() -> None:
     gone = RunningBrowser(Browser("b", "chromium", Path("b")), "--given", pid=2**22 + 1)
     assert flags_of(gone) == "--given"
+
+
+def test_flags_are_read_once_the_page_answers(tmp_path: Path) -> None:
+    """A ``--target`` may be a script that becomes the browser, with flags of its own."""
+    script = 'read line; exec "$0" -c "import time; time.sleep(60)" --added'
+    command = ["sh", "-c", script, sys.executable]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as browser:
+
+        class Server:
+            done: ClassVar[dict[str, Any]] = {}
+
+            def next_message(self, timeout_s: float) -> dict[str, str]:
+                assert browser.stdin is not None
+                browser.stdin.write("\n")
+                browser.stdin.flush()
+                until = time.monotonic() + timeout_s
+                while flags_of(running) != "--added" and time.monotonic() < until:
+                    time.sleep(0.01)
+                return defaultdict(str)
+
+        running = RunningBrowser(Browser("b", "chromium", Path("b")), "", pid=browser.pid)
+        page = BenchPage(cast(PageServer, Server()), tmp_path, running)
+        assert page.document()["flags"] == "--added"
+        browser.kill()

@@ -32,9 +32,11 @@ GPU_PEERS = {
 class BenchPage(GpuPage):
     """Also knows under which conditions it works."""
 
-    def __init__(self, server: PageServer, folder: Path, flags: str) -> None:
+    def __init__(self, server: PageServer, folder: Path, running: browsers.RunningBrowser) -> None:
         super().__init__(server, folder)
-        self._load_before, self._flags = load_average(), flags
+        self._load_before = load_average()
+        # Not before the page has answered: while a script becomes the browser, its line is empty.
+        self._flags = flags_of(running)
         write_keep_alive(folder / "keep_alive.onnx")
 
     def document(self) -> dict[str, Any]:
@@ -59,7 +61,7 @@ def gpu_page(page: str, options: BenchOptions, note: Note) -> Iterator[BenchPage
     TargetError, PageError
     """
     with serve(options) as server, visit(server, f"gpu/{page}.html", options) as running:
-        opened = BenchPage(server, options.folder, flags_of(running))
+        opened = BenchPage(server, options.folder, running)
         adapter = opened.adapter
         if adapter["is_fallback"] and options.published:
             raise UserError(
