@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from nnjit_studio.model import Plan, Workload
 from nnjit_studio.records import (
     CompileResult,
-    DeviceProfile,
     Fixture,
     Inference,
     Kernel,
@@ -91,10 +90,3 @@ class Clock(Protocol):
     def monotonic_s(self) -> float: ...
 
     def now_iso(self) -> str: ...
-
-
-class DeviceAware(Protocol):
-    """A runner that can tell about its device."""
-
-    def probe(self, peak_kernels: Sequence[tuple[str, bytes, int]]) -> DeviceProfile:
-        """``peak_kernels``: tier, module and floating-point operations of one iteration."""

@@ -1,4 +1,8 @@
-"""The lite space of a plan: one choice made differently at a time, and why others are not in it."""
+"""The lite space of a plan: one choice made differently at a time.
+
+A step's threads are not in it: the engine measures alone and together while the model runs. Packed
+weights and blocking for caches are settings of the kernels, whose winners are tried in the model.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nnjit_studio.model.plan_choice import PlanChoice, changed, spell
-
-LEFT_OUT = (
-    ("threads of a step", "the engine measures alone and together while the model runs"),
-    ("packed weights", "a setting of the kernels, whose winners are tried in the model"),
-    ("blocking for caches", "a setting of the kernels, whose winners are tried in the model"),
-)
-"""Choices that are not the plan's, and who makes them."""
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,6 @@ from nnjit_studio.wasm_file.sections import function_type, section, sized, text,
 
 GIVEN, RESULTS, SLOT = 64, 32768, 16
 MOST_SLOTS = (RESULTS - GIVEN) // SLOT
-DATA = 2 * RESULTS
-"""Memory from here on is the loop's."""
 MOST_PAGES = 65536
 _LOAD = {I32: b"\x28", I64: b"\x29", F32: b"\x2a", F64: b"\x2b", V128: b"\xfd\x00"}
 _STORE = {I32: b"\x36", I64: b"\x37", F32: b"\x38", F64: b"\x39", V128: b"\xfd\x0b"}

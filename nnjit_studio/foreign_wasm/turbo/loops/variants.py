@@ -10,8 +10,6 @@ from nnjit_studio.foreign_wasm.turbo.loops.operators import V128
 from nnjit_studio.foreign_wasm.turbo.loops.rules import broadcasts, fused
 from nnjit_studio.foreign_wasm.turbo.loops.schedule import Plan, peak_of, plans
 
-FEWEST_CHAINED = 4
-"""Vector values that a loop carries on; with fewer the order is not what costs time."""
 SCHEDULE, FMA = "schedule", "fma"
 """Passes: A keeps every bit, B fuses multiply-adds."""
 
