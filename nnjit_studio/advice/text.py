@@ -128,6 +128,13 @@ def headline(advice: Advice) -> str:
     return f"{best.title}: {text} of the untouched model, --apply {best.name}"
 
 
+def so_far(advice: Advice) -> str:
+    """The gain of the fastest row that the guard keeps, while others are measured; or empty."""
+    kept = [row for row in advice.rows if row.outcome == "faster" and not row.refusal]
+    found = [row.measured.stated.median for row in kept if row.measured and row.measured.stated]
+    return f"Best so far {max(found):.2f}x. " if found else ""
+
+
 def smallest(advice: Advice) -> str:
     """The row that saves most of the download within the guard, as a sentence; empty without."""
     if advice.base is None or not advice.base.download_bytes:
