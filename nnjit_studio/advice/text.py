@@ -51,8 +51,11 @@ def mark(row: Row) -> str:
 
 
 def error(found: Measurement) -> str:
-    worst = found.max_error
-    return "" if worst is None else f"{worst:.1e}".replace("e-0", "e-")
+    return "" if found.max_error is None else exponent(found.max_error)
+
+
+def exponent(value: float) -> str:
+    return f"{value:.1e}".replace("e-0", "e-")
 
 
 def cells(row: Row) -> tuple[str, ...]:
