@@ -138,8 +138,11 @@ def so_far(advice: Advice) -> str:
     return f"Best so far {max(found):.2f}x. " if found else ""
 
 
-def smallest(advice: Advice) -> str:
-    """The row that saves most of the download within the guard, as a sentence; empty without."""
+def smallest(advice: Advice, titled: bool = False) -> str:
+    """The row that saves most of the download within the guard, as a sentence; empty without.
+
+    ``titled`` has its title in place of the name that ``--apply`` takes.
+    """
     if advice.base is None or not advice.base.download_bytes:
         return ""
     safe = [(r.measured.download_bytes, r) for r in advice.rows if r.measured and is_safe(r)]
@@ -147,7 +150,8 @@ def smallest(advice: Advice) -> str:
     if row is None or nbytes > 0.98 * advice.base.download_bytes:
         return ""
     before = kilobytes(advice.base.download_bytes)
-    return f"Smallest within the guard: {row.name}, {kilobytes(nbytes)} for {before}."
+    what = row.title if titled else row.name
+    return f"Smallest within the guard: {what}, {kilobytes(nbytes)} for {before}."
 
 
 def table(advice: Advice) -> str:

@@ -266,3 +266,10 @@ def test_nothing_waits_in_a_stopped_list():
     assert "waiting" in [line.verdict for line in lines_of(begun)]
     verdicts = [line.verdict for line in lines_of(stopped(begun))]
     assert "not measured" in verdicts and "waiting" not in verdicts
+
+
+def test_where_nothing_is_faster_the_smallest_is_named(advised):
+    panel, half = advised.advice, ADVICE.row("f16-weights")
+    panel.show_result(replace(ADVICE, rows=(half,)))
+    smallest = "Smallest within the guard: Weights in f16, 10.0 MB for 20.0 MB."
+    assert panel.caption.text().endswith(smallest)

@@ -20,7 +20,7 @@ from nnjit_studio.advice.records import (
     Row,
     stopped,
 )
-from nnjit_studio.advice.text import headline, so_far
+from nnjit_studio.advice.text import headline, smallest, so_far
 from nnjit_studio.ui.advice.bars import TimeBars
 from nnjit_studio.ui.advice.cells import TwoLines
 from nnjit_studio.ui.advice.in_use import InUseStrip
@@ -201,7 +201,8 @@ class AdvicePanel(JobTable):
             return f"{armed.refusal} Press “{ANYWAY}” if you accept that."
         if self._session.busy == JOB:
             return f"{so_far(self.result)}{self._session.state.phase}"
-        return headline(self.result).split(", --apply")[0].rstrip(".") + "."
+        said = headline(self.result).split(", --apply")[0].rstrip(".") + "."
+        return said if self.result.best else f"{said} {smallest(self.result, titled=True)}".rstrip()
 
     def _explain(self, line: Line) -> None:
         """What is to be known of the row that was clicked: its column may be out of sight."""
