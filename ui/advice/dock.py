@@ -207,7 +207,7 @@ class AdvicePanel(JobTable):
     def _explain(self, line: Line) -> None:
         """What is to be known of the row that was clicked: its column may be out of sight."""
         self.detail.setText(f"{line.title}. {line.note}".strip())
-        self.detail.show()
+        self.detail.setVisible(line.row is not None)
 
     def _put_buttons(self, lines: list[Line]) -> None:
         wanted = {line.name: line.action for line in lines if line.action}

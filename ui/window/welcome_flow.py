@@ -121,6 +121,7 @@ class WelcomeFlow(QObject):
     def _bring(self, widget: QWidget) -> None:
         self._stack.setCurrentWidget(widget)
         self.page.setVisible(widget is self.page)
+        self._stage.setEnabled(widget is self._stage)  # no key may reach what is covered
 
     def _busy_changed(self, job: str) -> None:
         if job not in ("", EXAMINE):

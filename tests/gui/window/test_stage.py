@@ -9,6 +9,7 @@ import sys
 import pytest
 from gui_fakes import FakeWorkbench, encoder_model
 from gui_window import wait_job
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractScrollArea, QTabBar, QWidget
 from verdicts import FASTER
 
@@ -115,6 +116,20 @@ def test_tables_have_rows_beside_verdict_and_card(qtbot, profiled, size):
     assert not squeezed(window)
     window.verdict.panel.unfold.click()
     assert bars.isVisible()
+
+
+def test_no_key_reaches_what_the_welcome_page_covers(window):
+    def reached():
+        following, found = window.nextInFocusChain(), []
+        while following is not window:
+            if following.isEnabled() and following.focusPolicy() & Qt.FocusPolicy.TabFocus:
+                found.append(following.accessibleName())
+            following = following.nextInFocusChain()
+        return found
+
+    assert "Find in graph" not in reached() and "Open minilm" in reached()
+    window.docks.show("graph")
+    assert "Find in graph" in reached()
 
 
 def test_the_welcome_page_covers_the_stage_until_a_dock_is_wanted(window):
