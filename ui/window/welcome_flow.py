@@ -121,7 +121,11 @@ class WelcomeFlow(QObject):
     def _bring(self, widget: QWidget) -> None:
         self._stack.setCurrentWidget(widget)
         self.page.setVisible(widget is self.page)
-        self._stage.setEnabled(widget is self._stage)  # no key may reach what is covered
+
+    def covers(self, widget: QWidget | None) -> bool:
+        """Whether the page is in front of a widget: Qt itself counts that as visible."""
+        front = self._stack.currentWidget() is self.page
+        return front and widget is not None and self._stage.isAncestorOf(widget)
 
     def _busy_changed(self, job: str) -> None:
         if job not in ("", EXAMINE):

@@ -9,7 +9,6 @@ import sys
 import pytest
 from gui_fakes import FakeWorkbench, encoder_model
 from gui_window import wait_job
-from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractScrollArea, QTabBar, QWidget
 from verdicts import FASTER
 
@@ -119,17 +118,20 @@ def test_tables_have_rows_beside_verdict_and_card(qtbot, profiled, size):
 
 
 def test_no_key_reaches_what_the_welcome_page_covers(window):
-    def reached():
-        following, found = window.nextInFocusChain(), []
-        while following is not window:
-            if following.isEnabled() and following.focusPolicy() & Qt.FocusPolicy.TabFocus:
-                found.append(following.accessibleName())
-            following = following.nextInFocusChain()
+    def reached(forward):
+        window.welcome.page.sample_button.setFocus()
+        found = []
+        for _ in range(80):
+            window.focusNextPrevChild(forward)
+            found.append(window.focusWidget().accessibleName())
         return found
 
-    assert "Find in graph" not in reached() and "Open minilm" in reached()
+    for forward in (True, False):
+        names = reached(forward)
+        assert {"Open minilm", "Backend"} <= set(names) and "Find in graph" not in names
+        assert "Tuning budget" not in names
     window.docks.show("graph")
-    assert "Find in graph" in reached()
+    assert "Find in graph" in reached(True)
 
 
 def test_the_welcome_page_covers_the_stage_until_a_dock_is_wanted(window):
