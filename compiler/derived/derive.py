@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.compiler.derived import quantise
 from nnjit_studio.compiler.derived.cut import keep_outputs, make_constant
+from nnjit_studio.compiler.derived.lifted import lifted
 from nnjit_studio.compiler.onnx_file import check
 from nnjit_studio.compiler.oracle.onnx_reference import MESSAGE_BYTES
 from nnjit_studio.errors import UserError
@@ -54,9 +55,9 @@ def derive(path: Path, out: Path, recipe: Recipe, feeds: Feeds) -> Derived:
     elif recipe.kind == CONSTANTS:
         made, changed = make_constant(model, recipe.constants), len(recipe.constants)
     elif recipe.kind == HALVED:
-        made, changed = quantise.halved(model)
+        made, changed = quantise.halved(lifted(model))
     else:
-        made = _quantised(model, recipe.kind, feeds)
+        made = _quantised(lifted(model), recipe.kind, feeds)
         changed = sum(node.op_type in COUNTED for node in made.graph.node)
     onnx.save_model(made, str(out))
     return Derived(changed, out.stat().st_size)

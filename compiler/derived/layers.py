@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from nnjit_studio.compiler.derived.lifted import lifted
 from nnjit_studio.compiler.derived.quantise import WEIGHTED
 from nnjit_studio.compiler.onnx_file import check
 from nnjit_studio.compiler.oracle.onnx_reference import OnnxReference, part_of, run_part
@@ -39,7 +40,7 @@ def worst_layer(path: Path, other: Path, feeds: Mapping[str, NDArray[Any]]) -> L
     """
     original, derived = OnnxReference(path), check.load_model(other)
     written = {name for node in derived.graph.node for name in node.output}
-    layers = [each for each in _layers(check.load_model(path)) if each[2] in written]
+    layers = [each for each in _layers(lifted(check.load_model(path))) if each[2] in written]
     layers = layers[:: -(-len(layers) // MOST) or 1]
     found = [
         (error, name)

@@ -17,6 +17,8 @@ BLOCK = 32
 WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Gather", "LSTM", "GRU")
 """Operators whose weights an import may round."""
 _QUIET = ("onnxruntime.quantization", "onnx_ir", "root")
+CHANNELS_OPSET = 13
+"""Version of ONNX from which DequantizeLinear takes a scale for each channel."""
 HALF_SCALE = 2.0**10
 """As the importer's: weights are stored so many times as large."""
 
@@ -33,7 +35,10 @@ def dynamic(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def static(model: onnx.ModelProto, feeds: Mapping[str, NDArray[Any]]) -> onnx.ModelProto:
-    """Weights in i8 by channel, activations in u8, their ranges measured on these inputs."""
+    """Weights in i8, activations in u8, their ranges measured on these inputs.
+
+    Weights have a scale for each channel where the file's version has such scales.
+    """
     from onnxruntime.quantization import (
         CalibrationDataReader,
         QuantFormat,
@@ -54,7 +59,7 @@ def static(model: onnx.ModelProto, feeds: Mapping[str, NDArray[Any]]) -> onnx.Mo
             out,
             Reader(),
             quant_format=QuantFormat.QDQ,
-            per_channel=True,
+            per_channel=_opset(model) >= CHANNELS_OPSET,
             activation_type=QuantType.QUInt8,
             weight_type=QuantType.QInt8,
         )
@@ -89,6 +94,10 @@ def _prepared(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with the shapes of its tensors, as the tools want it."""
     _silence()
     return onnx.shape_inference.infer_shapes(model)
+
+
+def _opset(model: onnx.ModelProto) -> int:
+    return next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
 
 
 def _saved(write: Any) -> onnx.ModelProto:

@@ -48,9 +48,11 @@ class Facts:
 
 
 def rows_of(facts: Facts) -> tuple[Row, ...]:
-    """Every row that this model has, in the order of measuring."""
+    """Every row that this model has, in the order of measuring: first what costs no import or
+    often pays, last what computes another file's weights.
+    """
     makers = (
-        _threads, _half_weights, _quantised, _direct, _plan, _webgpu, _sizes, _outputs, _constants,
+        _threads, _half_weights, _sizes, _direct, _webgpu, _plan, _outputs, _constants, _quantised,
     )  # fmt: skip
     return tuple(row for maker in makers for row in maker(facts))
 
@@ -94,8 +96,8 @@ def _quantised(facts: Facts) -> Iterator[Row]:
     measured = "Ranges of activations are those of the inputs at hand: give real ones."
     for name, title, note in (
         (INT8_DYNAMIC, "Weights in 8 bits, activations quantised as they come", ""),
-        (INT8_STATIC, "Weights and activations in 8 bits, with ranges measured once", measured),
         (FOUR_BIT, "Weights of products in 4 bits", ""),
+        (INT8_STATIC, "Weights and activations in 8 bits, with ranges measured once", measured),
     ):
         yield Row(name, title, Apply(recipe=Recipe(name)), note=note)
 

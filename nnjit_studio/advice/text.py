@@ -51,8 +51,11 @@ def mark(row: Row) -> str:
 
 
 def error(found: Measurement) -> str:
-    worst = found.max_error
-    return "" if worst is None else f"{worst:.1e}".replace("e-0", "e-")
+    return "" if found.max_error is None else exponent(found.max_error)
+
+
+def exponent(value: float) -> str:
+    return f"{value:.1e}".replace("e-0", "e-")
 
 
 def cells(row: Row) -> tuple[str, ...]:
@@ -128,8 +131,18 @@ def headline(advice: Advice) -> str:
     return f"{best.title}: {text} of the untouched model, --apply {best.name}"
 
 
-def smallest(advice: Advice) -> str:
-    """The row that saves most of the download within the guard, as a sentence; empty without."""
+def so_far(advice: Advice) -> str:
+    """The gain of the fastest row that the guard keeps, while others are measured; or empty."""
+    kept = [row for row in advice.rows if row.outcome == "faster" and not row.refusal]
+    found = [row.measured.stated.median for row in kept if row.measured and row.measured.stated]
+    return f"Best so far {max(found):.2f}x. " if found else ""
+
+
+def smallest(advice: Advice, titled: bool = False) -> str:
+    """The row that saves most of the download within the guard, as a sentence; empty without.
+
+    ``titled`` has its title in place of the name that ``--apply`` takes.
+    """
     if advice.base is None or not advice.base.download_bytes:
         return ""
     safe = [(r.measured.download_bytes, r) for r in advice.rows if r.measured and is_safe(r)]
@@ -137,7 +150,8 @@ def smallest(advice: Advice) -> str:
     if row is None or nbytes > 0.98 * advice.base.download_bytes:
         return ""
     before = kilobytes(advice.base.download_bytes)
-    return f"Smallest within the guard: {row.name}, {kilobytes(nbytes)} for {before}."
+    what = row.title if titled else row.name
+    return f"Smallest within the guard: {what}, {kilobytes(nbytes)} for {before}."
 
 
 def table(advice: Advice) -> str:

@@ -114,7 +114,7 @@ def _engine(engine: DeviceProfile | NnjitError) -> Iterator[tuple[str, str]]:
     yield (
         "",
         f"tiers {', '.join(engine.tiers)}; cross-origin isolated: {isolated}; "
-        f"timer quantum {engine.timer_quantum_ms * 1e3:.0f} us",
+        f"timer quantum {engine.timer_quantum_ms * 1e3:.0f} µs",
     )
     yield "", f"measured peak of one thread: {peaks}"
     limits = (

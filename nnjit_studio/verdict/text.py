@@ -12,13 +12,18 @@ COLUMNS = ("", "time", "memory", "cold start", "shipped", "largest error")
 
 def milliseconds(ms: float, digits: int = 3) -> str:
     """With so many digits; microseconds below a tenth."""
-    value, unit = (ms * 1e3, "us") if ms < 0.1 else (ms, "ms")
+    value, unit = (ms * 1e3, "µs") if ms < 0.1 else (ms, "ms")
     return f"{_digits(value, digits)} {unit}"
 
 
 def _digits(value: float, digits: int) -> str:
     text = f"{value:.{digits}g}"
     return f"{float(text):.0f}" if "e" in text else text
+
+
+def _seconds(ms: float, rough: bool) -> str:
+    """A time that was taken once: two digits on a busy machine."""
+    return f"{ms / 1e3:.2f} s" if not rough else f"{_digits(ms / 1e3, 2)} s"
 
 
 def timing(ms: Interval, rough: bool = False) -> str:
@@ -43,7 +48,7 @@ def cells(row: Row, rough: bool = False) -> tuple[str, ...]:
         row.label,
         timing(row.ms, rough) if row.ms else row.problem,
         "" if row.memory_mib is None else f"{_digits(row.memory_mib, 3)} MiB",
-        "" if row.cold_ms is None else f"{row.cold_ms / 1e3:.2f} s",
+        "" if row.cold_ms is None else _seconds(row.cold_ms, rough),
         "" if row.shipped_bytes is None else kilobytes(row.shipped_bytes),
         "" if row.max_rel_err is None else f"{row.max_rel_err:.0e}".replace("e-0", "e-"),
     )

@@ -45,14 +45,14 @@ class Plain:
     feeds: Feeds
 
 
-def untouched(model: ModelOnPage, folder: Path, name: str = BASE) -> Made:
-    """The open model as it is, in Wasm."""
+def untouched(model: ModelOnPage, folder: Path, name: str = BASE, threads: int = 0) -> Made:
+    """The open model as it is, in Wasm; without ``threads`` on as many as now."""
     opened, page = model.current, model.page
     parts = BundleParts(opened.plan, opened.weights, model.kernels(TIERS, WASM), engine_files())
     source = _unpacked(parts, folder, name)
     plan = opened.plan
     feeds = as_fed(model.feeds, plan.input_specs)
-    form = Form(name, source, feeds, plan.output_specs, page.threads)
+    form = Form(name, source, feeds, plan.output_specs, threads or page.threads)
     return Made(form, opened.path)
 
 
@@ -79,7 +79,10 @@ def form_of(model: ModelOnPage, row: Row, folder: Path) -> Made:
     if apply.recipe:
         file = derived(model, apply.recipe, folder / f"{row.name}.onnx")
         feeds = {n: a for n, a in feeds.items() if n not in apply.recipe.constants}
-    plain = Plain(file, _importing(model, apply, feeds), apply.threads or page.threads, feeds)
+    importing = _importing(model, apply, feeds)
+    if not apply.recipe and importing == model.current.importing:  # threads: what is open will do
+        return untouched(model, folder, row.name, apply.threads)
+    plain = Plain(file, importing, apply.threads or page.threads, feeds)
     return of_file(model, plain, folder, row.name)
 
 

@@ -35,6 +35,7 @@ function draw(state) {
   document.body.dataset.phase = state.phase;
   element("phase").textContent = PHASE_TEXT[state.phase];
   element("model").textContent = state.model || "No model yet";
+  element("model").title = state.model;
   element("threads").textContent = state.backend || threadsText(state.threads);
   drawLatency(state);
   element("kernel").hidden = !state.kernel;

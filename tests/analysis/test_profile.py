@@ -258,3 +258,10 @@ def test_node_data_has_the_time_once() -> None:
 def test_a_step_without_a_source_stands_under_its_own_name() -> None:
     bare = replace(profile(), steps=tuple(replace(s, source=()) for s in profile().steps))
     assert set(node_data(bare)["results"]) == {"product", "turn", "second"}
+
+
+def test_the_import_is_told_without_the_kernels() -> None:
+    cold = {"reading the model": 16_200.0, "compiling kernels": 2_400.0, "first run": 100.0}
+    told = " ".join(findings(replace(profile(), cold_ms=cold)))
+    assert "The page starts in 0.10 s" in told, "as in the window's header"
+    assert "not shipped: import 16.2 s, kernels 2.4 s." in told

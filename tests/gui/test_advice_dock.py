@@ -9,7 +9,7 @@ from advices import ADVICE
 from gui_window import StudioWindow, wait_job
 from test_window import open_it
 
-from nnjit_studio.advice.records import MEASURING, WAITING, stopped
+from nnjit_studio.advice.records import MEASURING, STOPPED, WAITING, stopped
 from nnjit_studio.ui.advice.in_use import BACK, WAITS
 from nnjit_studio.ui.advice.lines import (
     ANYWAY,
@@ -240,12 +240,24 @@ def test_a_stopped_list_keeps_what_was_measured(qtbot, window, workbench, model_
     workbench.hold_advice = True
     window.actions_by_id["advise"].trigger()
     qtbot.waitUntil(lambda: window.advice.model.rowCount() == 8)
-    assert not any(b.isEnabled() for b in window.advice.buttons.values())
     with qtbot.waitSignal(window.session.problem):
         window.advice.button.click()
     assert window.advice.model.rowCount() == 8 and window.advice.buttons["direct"].isEnabled()
     assert window.advice.caption.text() == "Stopped before all rows were measured."
     assert not any(row.state == MEASURING for row in window.advice.result.rows)
+
+
+def test_a_row_is_applied_while_others_are_measured(qtbot, window, workbench, model_file):
+    open_it(qtbot, window, model_file)
+    workbench.hold_advice = True
+    window.actions_by_id["advise"].trigger()
+    panel = window.advice
+    qtbot.waitUntil(lambda: panel.caption.text().startswith("Best so far 1.80x. Measuring: "))
+    panel.buttons["4-bit"].click()
+    qtbot.waitUntil(lambda: panel.buttons["4-bit"].text() == ANYWAY)
+    press(qtbot, window, "f16-weights")
+    assert workbench.importing.half_weights and panel.in_use == ["f16-weights"]
+    assert panel.result.phase == STOPPED, "the rest is left"
 
 
 def test_nothing_waits_in_a_stopped_list():
@@ -254,3 +266,10 @@ def test_nothing_waits_in_a_stopped_list():
     assert "waiting" in [line.verdict for line in lines_of(begun)]
     verdicts = [line.verdict for line in lines_of(stopped(begun))]
     assert "not measured" in verdicts and "waiting" not in verdicts
+
+
+def test_where_nothing_is_faster_the_smallest_is_named(advised):
+    panel, half = advised.advice, ADVICE.row("f16-weights")
+    panel.show_result(replace(ADVICE, rows=(half,)))
+    smallest = "Smallest within the guard: Weights in f16, 10.0 MB for 20.0 MB."
+    assert panel.caption.text().endswith(smallest)

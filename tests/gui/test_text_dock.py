@@ -189,3 +189,10 @@ def test_words_go_as_they_are_and_letters_come_back(qtbot, window, texts, decode
     window.text.refresh(frozenset({"text"}))
     assert window.text.out.toPlainText() == "Once é"
     assert not state.may_be_checked
+
+
+def test_buttons_for_files_show_their_words(window):
+    window.docks.show("text")
+    form = window.text.form
+    for button in (form.decoder_button, form.prompt_button, form.prefill_button):
+        assert button.width() >= button.sizeHint().width(), "… was cut to a point"

@@ -25,8 +25,8 @@ from verdicts import (
 from nnjit_studio.verdict import store
 from nnjit_studio.verdict.case import link, shipped_bytes
 from nnjit_studio.verdict.figures import median_interval, paired_ratio
-from nnjit_studio.verdict.result import Verdict, from_json
-from nnjit_studio.verdict.text import explanation, headline, milliseconds, table
+from nnjit_studio.verdict.result import Row, Verdict, from_json
+from nnjit_studio.verdict.text import cells, explanation, headline, milliseconds, table
 
 
 def test_the_interval_of_a_median_holds_it_as_often_as_it_says() -> None:
@@ -99,11 +99,16 @@ def test_untuned_counts_where_nothing_is_tuned() -> None:
 
 def test_times_have_fitting_units() -> None:
     assert [milliseconds(ms) for ms in (0.0602, 0.123, 59.62, 1234.0)] == [
-        "60.2 us",
+        "60.2 µs",
         "0.123 ms",
         "59.6 ms",
         "1230 ms",
     ]
+
+
+def test_a_cold_start_on_a_busy_machine_has_two_digits() -> None:
+    row = Row("ort", cold_ms=2984.0)
+    assert cells(row)[3] == "2.98 s" and cells(row, rough=True)[3] == "3 s"
 
 
 def test_the_last_verdict_of_each_model_is_kept(tmp_path: Path) -> None:

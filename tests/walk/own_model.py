@@ -62,7 +62,8 @@ def checked(walk: Walk, out: Path, browser: str) -> str:
     """
     import base64
 
-    sys.path[:0] = [str(Path(__file__).parents[1] / "end2end")]
+    tests = Path(__file__).parents[1]
+    sys.path[:0] = [str(tests / room) for room in ("end2end", "helpers")]
     import numpy as np
     import onnxruntime
     from bundle_page import run_bundle

@@ -20,7 +20,7 @@ from nnjit_studio.advice.records import (
     Row,
     stopped,
 )
-from nnjit_studio.advice.text import headline
+from nnjit_studio.advice.text import headline, smallest, so_far
 from nnjit_studio.ui.advice.bars import TimeBars
 from nnjit_studio.ui.advice.cells import TwoLines
 from nnjit_studio.ui.advice.in_use import InUseStrip
@@ -187,17 +187,27 @@ class AdvicePanel(JobTable):
     def _used(self, advice: Advice) -> list[Row]:
         return [row for name in self.in_use for row in [advice.row(name)] if row is not None]
 
+    def refresh(self, changes: frozenset[str]) -> None:
+        """While it is measured: what helps most so far, and what is being done."""
+        if self.result is None:
+            super().refresh(changes)
+        elif "phase" in changes and self._session.busy == JOB:
+            self._tell()
+
     def sentence(self) -> str:
         assert self.result is not None
         armed = self.result.row(self._armed)
         if armed is not None:
             return f"{armed.refusal} Press “{ANYWAY}” if you accept that."
-        return headline(self.result).split(", --apply")[0].rstrip(".") + "."
+        if self._session.busy == JOB:
+            return f"{so_far(self.result)}{self._session.state.phase}"
+        said = headline(self.result).split(", --apply")[0].rstrip(".") + "."
+        return said if self.result.best else f"{said} {smallest(self.result, titled=True)}".rstrip()
 
     def _explain(self, line: Line) -> None:
         """What is to be known of the row that was clicked: its column may be out of sight."""
         self.detail.setText(f"{line.title}. {line.note}".strip())
-        self.detail.show()
+        self.detail.setVisible(line.row is not None)
 
     def _put_buttons(self, lines: list[Line]) -> None:
         wanted = {line.name: line.action for line in lines if line.action}
@@ -231,10 +241,11 @@ class AdvicePanel(JobTable):
         return frame
 
     def _enable(self) -> None:
-        free = not self._session.busy
-        strip = (self.strip.back_button, self.strip.measure_button)
-        for button in (*self.buttons.values(), *strip):
-            button.setEnabled(free)
+        busy = self._session.busy
+        for button in self.buttons.values():
+            button.setEnabled(busy in ("", JOB))
+        for button in (self.strip.back_button, self.strip.measure_button):
+            button.setEnabled(not busy)
 
     def set_theme(self, theme: Theme) -> None:
         super().set_theme(theme)
@@ -250,9 +261,9 @@ class AdvicePanel(JobTable):
                 self._plain = Plain(
                     Path(advice.path), opened.importing, self._first.threads, self._feeds
                 )
-        self._armed = ""
+        if self.result is None or self.result.created != advice.created:
+            self._armed = ""
         self.show_result(advice)
-        self.caption.setText(advice.phase[:1].upper() + advice.phase[1:])
 
     def _judge_again(self) -> None:
         """The limit is another one: what was measured stays, what the guard says may not."""
@@ -266,7 +277,7 @@ class AdvicePanel(JobTable):
     # Applying
 
     def act(self, name: str) -> None:
-        """What the button of a row says."""
+        """What the button of a row says; a list that is still measured ends for it."""
         button, advice = self.buttons.get(name), self.result
         if button is None or advice is None:
             return
@@ -274,6 +285,9 @@ class AdvicePanel(JobTable):
         if text == BLOCKED:
             self._armed = name
             self.show_result(advice)
+            return
+        if self._session.after(JOB, lambda: self.act(name)):
+            self._session.cancel()
             return
         self._armed = ""
         if text in (APPLY, ANYWAY):

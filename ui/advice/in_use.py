@@ -64,11 +64,13 @@ class InUseStrip(QFrame):
         self.setVisible(advice is not None and bool(rows))
         if advice is None or not rows:
             return
-        first = Path(advice.path).name
-        made = f"{file.name}, made from {first}" if any(r.apply.recipe for r in rows) else first
+        other = any(row.apply.recipe for row in rows)
+        made = (
+            f" The open file is {file.name}, made from {Path(advice.path).name}." if other else ""
+        )
         asks = " ".join(row.asks for row in rows if row.asks)
         self.use.setText(
-            f"In use: {', '.join(row.title for row in rows)}. The open file is {made}."
+            f"In use: {', '.join(row.title for row in rows)}.{made}"
             + (f" Ask of your page: {asks}" if asks else "")
         )
         self.use.setToolTip(str(file))

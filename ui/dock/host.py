@@ -114,6 +114,6 @@ class Host(QObject):
     def tell(self, problem: JobProblem) -> None:
         """Show a problem in the message bar; what a user ended is none."""
         if problem.cancelled:
-            self.message.say(str(problem))
+            self.message.say(str(problem), passing=True)
         else:
             self.message.say(str(problem), "bad", problem.details)

@@ -164,7 +164,4 @@ def _number(low: int, high: int, value: int) -> QSpinBox:
 
 
 def _across(*widgets: QWidget) -> QHBoxLayout:
-    for widget in widgets:
-        if isinstance(widget, QPushButton):
-            widget.setFixedWidth(28)
     return hbox(*((w, 0 if isinstance(w, QPushButton) else 1) for w in widgets), spacing=5)

@@ -96,8 +96,8 @@ class KernelPanel(Panel):
         self.tabs.addTab(speed, "Spee&d")
         buttons = (self.measure_button, self.keep_button, self.back_button)
         vbox(
-            hbox((self.caption, 2), (self.verdict, 3), margins=(8, 4, 8, 2)),
-            hbox(self.editor, *buttons, None, margins=(8, 4, 8, 2)),
+            hbox((self.caption, 2), (self.verdict, 3), *buttons, margins=(8, 4, 8, 2)),
+            hbox(self.editor, None, margins=(8, 4, 8, 2)),
             (self.tabs, 1),
             on=self,
         )

@@ -10,7 +10,7 @@ from PySide6.QtGui import QColor, QHelpEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy, QToolTip
 
 from nnjit_studio.analysis.profile import ModelProfile
-from nnjit_studio.analysis.profile.findings import IN_THE_PAGE, kind_of
+from nnjit_studio.analysis.profile.findings import IN_THE_PAGE, in_the_studio, kind_of
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import quiet
 from nnjit_studio.ui.widgets.panel import Panel, hbox, named, push_button, scaled_font, vbox
@@ -169,8 +169,8 @@ class LedgerView(QScrollArea):
         total_s = sum(bar.ms for bar in cold) / 1e3
         sums = f": {total_s:.2f} s, without the download" if cold else ""
         self.cold_title.setText(f"Cold start of the page{sums}" if profile else "")
-        import_s = sum(bar.ms for bar in imported) / 1e3
-        self.imported_title.setText(f"Import in the Studio, not shipped: {import_s:.2f} s")
+        before = in_the_studio(profile) if profile else ""
+        self.imported_title.setText(f"In the Studio, not shipped: {before}")
         warm = f"Warm run: {text.time(profile.warm.median_ms)}" if profile else ""
         self.warm_title.setText(warm)
         self.button.setVisible(profile is not None)

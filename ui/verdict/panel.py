@@ -88,7 +88,7 @@ class VerdictPanel(Panel):
         self.verdict = verdict
         self.bars.show_verdict(verdict)
         if verdict is None:
-            self._say("", "Not compared")
+            self._say("", "Not compared yet")
             self.explanation.setText(problem)
             self._tone("muted")
         else:

@@ -70,7 +70,7 @@ class WasmPanel(Panel):
             margins=(8, 6, 8, 4),
         )  # fmt: skip
         self._make_views(host)
-        vbox(self.bar, (self.parts, 1), on=self)
+        vbox(self.bar, (self.parts, 1000), None, on=self)  # the bar stays above, alone too
         self._follow()
 
     def _make_views(self, host: Host) -> None:

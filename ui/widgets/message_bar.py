@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFrame, QLabel
 
 from nnjit_studio.ui.widgets.icons import icon
 from nnjit_studio.ui.widgets.panel import clear, hbox, named, push_button, tool_button
 
+PASSING_MS = 8000
+"""That a message stays which only confirms what a user did."""
 ICONS = {"good": "tick", "bad": "warning", "plain": "about"}
 Step = tuple[str, Callable[[], object]]
 """A button of the bar: its words, and what it does."""
@@ -30,6 +32,9 @@ class MessageBar(QFrame):
         self.copy_button = push_button("Copy details", "Copy error details", act=self.copy)
         self.steps = hbox()
         self.icon = QLabel()
+        self._tone = "plain"
+        self.passing = QTimer(self, interval=PASSING_MS, singleShot=True)
+        self.passing.timeout.connect(self.hide)
         close = tool_button("", "Dismiss message", "Dismiss")
         close.setIcon(icon("close"))
         close.clicked.connect(self.hide)
@@ -38,17 +43,23 @@ class MessageBar(QFrame):
         self.hide()
 
     def say(
-        self, text: str, tone: str = "plain", details: str = "", steps: Sequence[Step] = ()
+        self,
+        text: str,
+        tone: str = "plain",
+        details: str = "",
+        steps: Sequence[Step] = (),
+        passing: bool = False,
     ) -> None:
-        """Show a message; ``tone`` is ``plain``, ``good`` or ``bad``.
+        """Show a message; ``tone`` is ``plain``, ``good`` or ``bad``. A passing one hides itself.
 
         ``steps`` are what can be done next, a button each; pressing one dismisses the message.
         """
-        self._details = details
+        self._details, self._tone = details, tone
+        self.passing.start() if passing else self.passing.stop()
         clear(self.steps)
         for words, act in steps:
             self.steps.addWidget(push_button(words, words, act=partial(self._take, act)))
-        self.icon.setPixmap(icon(ICONS[tone]).pixmap(16, 16))
+        self._draw_icon()
         self.text.setText(text)
         self.text.setAccessibleName(text)
         self.copy_button.setVisible(bool(details))
@@ -56,6 +67,14 @@ class MessageBar(QFrame):
         self.style().unpolish(self)
         self.style().polish(self)
         self.show()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange and self.text.text():
+            self._draw_icon()
+
+    def _draw_icon(self) -> None:
+        self.icon.setPixmap(icon(ICONS[self._tone]).pixmap(16, 16))
 
     def _take(self, act: Callable[[], object]) -> None:
         self.hide()

@@ -119,9 +119,14 @@ def clear(layout: QLayout) -> None:
             widget.deleteLater()
 
 
-def scrolled(widget: QWidget) -> QScrollArea:
-    """A widget in a frameless area that scrolls when there is too little room."""
+def scrolled(widget: QWidget, by_keys: bool = True) -> QScrollArea:
+    """A widget in a frameless area that scrolls when there is too little room.
+
+    ``by_keys`` it has the focus too; a form needs none, for it follows its fields.
+    """
     area = QScrollArea(widgetResizable=True)
+    if not by_keys:
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
     area.setFrameShape(QFrame.Shape.NoFrame)
     area.setWidget(widget)
     return area

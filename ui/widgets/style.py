@@ -148,6 +148,7 @@ def _buttons(t: Theme) -> str:
     QToolButton:focus {{ border-color: {t.accent}; }}
     QToolButton:disabled {{ color: {t.edge}; }}
     QToolButton[popupMode="2"] {{ padding-right: 14px; }}
+    QToolButton::menu-button {{ border: none; }}
     """
 
 

@@ -250,6 +250,13 @@ class StudioWindow(QMainWindow):
         for plot in self.findChildren(PlotPanel):
             plot.reset()
 
+    def focusNextPrevChild(self, forward: bool) -> bool:
+        """Tab passes over what the welcome page covers."""
+        first, moved = self.focusWidget(), super().focusNextPrevChild(forward)
+        while moved and self.welcome.covers(self.focusWidget()):
+            moved = super().focusNextPrevChild(forward) and self.focusWidget() is not first
+        return moved
+
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         # Any file is taken, so that a wrong one can be answered in words.
         if event.mimeData().hasUrls():

@@ -122,6 +122,11 @@ class WelcomeFlow(QObject):
         self._stack.setCurrentWidget(widget)
         self.page.setVisible(widget is self.page)
 
+    def covers(self, widget: QWidget | None) -> bool:
+        """Whether the page is in front of a widget: Qt itself counts that as visible."""
+        front = self._stack.currentWidget() is self.page
+        return front and widget is not None and self._stage.isAncestorOf(widget)
+
     def _busy_changed(self, job: str) -> None:
         if job not in ("", EXAMINE):
             self.leave()

@@ -232,11 +232,11 @@ def _worst_layer(row: Row, made: Made, place: _Place) -> str:
     doing, or ONNX Runtime cannot tell."""
     model, file = place.model, made.source
     recipe = row.apply.recipe
-    if row.apply.half_weights:
-        file = derived(model, Recipe(HALVED), place.folder / "halved.onnx")
-    elif recipe is None or recipe.kind in (OUTPUTS, CONSTANTS):
+    if not row.apply.half_weights and (recipe is None or recipe.kind in (OUTPUTS, CONSTANTS)):
         return ""
     try:
+        if row.apply.half_weights:
+            file = derived(model, Recipe(HALVED), place.folder / "halved.onnx")
         with model.page.compiler_killed_on_cancel():
             worst = model.page.process.worst_layer(model.current.path, file, model.feeds)
     except UserError:

@@ -47,6 +47,35 @@ def test_quantised_files_are_smaller_and_near(
         derive(out, tmp_path / "again.onnx", Recipe(kind), FEEDS)
 
 
+@pytest.mark.parametrize("kind", ["int8-dynamic", "int8-static", "4-bit", "halved"])
+def test_weights_in_constant_nodes_are_quantised_too(
+    model: Path, tmp_path: Path, kind: str
+) -> None:
+    plain = onnx.load(str(model))
+    weights = list(plain.graph.initializer)
+    nodes = [helper.make_node("Constant", [], [w.name], w.name, value=w) for w in weights]
+    nodes += plain.graph.node
+    del plain.graph.initializer[:], plain.graph.node[:]
+    plain.graph.node.extend(nodes)
+    onnx.save(plain, str(tmp_path / "paddle.onnx"))
+    out, expected = tmp_path / "q.onnx", tmp_path / "expected.onnx"
+    made = derive(tmp_path / "paddle.onnx", out, Recipe(kind), FEEDS)
+    assert made.nodes == derive(model, expected, Recipe(kind), FEEDS).nodes > 0
+    for got, wanted in zip(run(out, FEEDS).values(), run(expected, FEEDS).values(), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    assert worst_layer(tmp_path / "paddle.onnx", out, FEEDS) == worst_layer(model, expected, FEEDS)
+
+
+def test_a_file_of_an_older_version_is_quantised_validly(model: Path, tmp_path: Path) -> None:
+    older = onnx.load(str(model))
+    older.opset_import[0].version = 11
+    onnx.save(older, str(tmp_path / "older.onnx"))
+    out = tmp_path / "q.onnx"
+    assert derive(tmp_path / "older.onnx", out, Recipe("int8-static"), FEEDS).nodes > 0
+    (expected,), (got,) = run(model, FEEDS).values(), run(out, FEEDS).values()
+    assert np.abs(got - expected).max() < 0.05 * np.abs(expected).max()
+
+
 def test_the_layer_with_the_damage_is_named_and_not_those_behind_it(
     model: Path, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from gui_window import wait_job
 from PySide6.QtCore import QMimeData, QPoint, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QImage
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QScrollArea
 
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model.survey import InputPort
@@ -48,8 +49,10 @@ def voice(workbench):
 def test_a_model_with_open_axes_is_asked_for_and_opens_by_enter(
     qtbot, window, workbench, picture, model_file
 ):
-    dialog = asked(qtbot, window, model_file)
+    dialog, no_focus = asked(qtbot, window, model_file), Qt.FocusPolicy.NoFocus
     assert dialog.isVisible() and not workbench.fed
+    empty = [w for w in dialog.findChildren(QScrollArea) if w.focusPolicy() != no_focus]
+    assert not empty, "Tab stops at fields alone"
     assert {n: f.text() for n, f in dialog.sizes.items()} == {"N": "1", "x.2": "224", "x.3": "224"}
     dialog.sizes["x.3"].setFocus()
     dialog.sizes["x.3"].selectAll()

@@ -117,6 +117,23 @@ def test_tables_have_rows_beside_verdict_and_card(qtbot, profiled, size):
     assert bars.isVisible()
 
 
+def test_no_key_reaches_what_the_welcome_page_covers(window):
+    def reached(forward):
+        window.welcome.page.sample_button.setFocus()
+        found = []
+        for _ in range(80):
+            window.focusNextPrevChild(forward)
+            found.append(window.focusWidget().accessibleName())
+        return found
+
+    for forward in (True, False):
+        names = reached(forward)
+        assert {"Open minilm", "Backend"} <= set(names) and "Find in graph" not in names
+        assert "Tuning budget" not in names
+    window.docks.show("graph")
+    assert "Find in graph" in reached(True)
+
+
 def test_the_welcome_page_covers_the_stage_until_a_dock_is_wanted(window):
     assert window.welcome.page.isVisible()
     window.docks.show("database")
