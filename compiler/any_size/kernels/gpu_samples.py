@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from nnjit_studio.compiler.any_size.kernels.samples import SMALLEST
 from nnjit_studio.compiler.any_size.kernels.scalars import Sizes
@@ -19,7 +20,10 @@ _WITNESSES = 3
 """Of each dimension."""
 
 
-def drawn_sizes(dims: Sequence[Dim], bases: Sequence[Size], behind: int, count: int) -> list[Sizes]:
+@lru_cache(maxsize=64)
+def drawn_sizes(
+    dims: tuple[Dim, ...], bases: tuple[Size, ...], behind: int, count: int
+) -> tuple[Sizes, ...]:
     """Sizes that are as odd as may be, or one behind a multiple of as large a power of two as may
     be, all of them and what follows from them."""
     rng, spread = random.Random(0), _SPREAD.get(len(dims), 60)
@@ -35,7 +39,7 @@ def drawn_sizes(dims: Sequence[Dim], bases: Sequence[Size], behind: int, count: 
             twos = sum(_power_of_two(n - behind) for n in key)
             scored.setdefault(key, (-twos if behind else twos, sizes))
     best = sorted(scored.values(), key=lambda each: each[0])
-    return [sizes for _, sizes in best[:count]]
+    return tuple(sizes for _, sizes in best[:count])
 
 
 def even_sizes(dims: Sequence[Dim]) -> Iterator[Sizes]:
