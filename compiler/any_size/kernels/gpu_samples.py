@@ -42,7 +42,7 @@ def drawn_sizes(
 def _draws(dims: tuple[Dim, ...]) -> list[Sizes]:
     """Sizes of which no two are equal; the same for all kernels."""
     rng, spread = random.Random(0), _SPREAD.get(len(dims), 60)
-    drawn = []
+    drawn: list[Sizes] = []
     for _ in range(_DRAWS):
         sizes = {}
         for d in dims:

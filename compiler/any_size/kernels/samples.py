@@ -6,6 +6,7 @@ import itertools
 import random
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import Any
 
 from nnjit_studio.compiler.any_size.kernels.scalars import Sizes
 from nnjit_studio.compiler.ir.affine import LANES
@@ -34,13 +35,15 @@ def draws(smallest: tuple[tuple[Dim, int], ...], wide: int) -> Iterator[Sizes]:
 @lru_cache(maxsize=16)
 def _block(
     smallest: tuple[tuple[Dim, int], ...], wide: int, number: int
-) -> tuple[list[Sizes], object]:
+) -> tuple[list[Sizes], tuple[Any, ...]]:
     """Some draws that follow those of the block before, and the state that they leave."""
     rng = random.Random(0)
     if number:
-        rng.setstate(_block(smallest, wide, number - 1)[1])  # type: ignore[arg-type]
+        rng.setstate(_block(smallest, wide, number - 1)[1])
     ranges = [(d, low, low + max(_SPREAD // d.step, TURN, 3 * low) * wide) for d, low in smallest]
-    drawn = [{d.name: d.step * rng.randint(*ends) for d, *ends in ranges} for _ in range(_BLOCK)]
+    drawn: list[Sizes] = [
+        {d.name: d.step * rng.randint(*ends) for d, *ends in ranges} for _ in range(_BLOCK)
+    ]
     return drawn, rng.getstate()
 
 
