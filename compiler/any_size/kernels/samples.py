@@ -20,7 +20,7 @@ _SPREAD = 360
 """How far above the smallest ones sizes are drawn, at least."""
 _TILE = 8
 """Most tiles divide maps of multiples of it."""
-_BLOCK = 4096
+_BLOCK = 1024
 """Draws that are kept together: most of them do not fit, so that a model asks for many."""
 _REMAINDERS = (10, 11, 13, 14, 15, 9)
 """Of a turn of an unrolled loop of vectors: single vectors and single elements are left."""
@@ -32,7 +32,7 @@ def draws(smallest: tuple[tuple[Dim, int], ...], wide: int) -> Iterator[Sizes]:
     return (sizes for n in itertools.count() for sizes in _block(smallest, wide, n)[0])
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def _block(
     smallest: tuple[tuple[Dim, int], ...], wide: int, number: int
 ) -> tuple[list[Sizes], tuple[Any, ...]]:
