@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from nnjit_studio.compiler.any_size.fused import attention_calls
-from nnjit_studio.compiler.any_size.kernels.compiled import At
+from nnjit_studio.compiler.any_size.kernels.compiled import At, remembering
 from nnjit_studio.compiler.any_size.kernels.wgsl import any_size_document
 from nnjit_studio.compiler.any_size.unified import Unified
 from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl
@@ -115,12 +115,13 @@ def _tiers(part: Part, dims: Sequence[Dim], example: Mapping[str, int]) -> list[
         When it has none for all sizes.
     """
     plain, *others = GPU_TIERS
-    given = part.name, part.at, part.extents, dims, part.shapes, example
+    at = remembering(part.at)
+    given = part.name, at, part.extents, dims, part.shapes, example
     made = [any_size_document(*given)]
     for tier in others:
         # Where it has no text for all sizes, the plain tier does.
         with contextlib.suppress(CompileError, ModelError):
-            program = part.at(example)
+            program = at(example)
             if compile_wgsl(program, None, tier).data != compile_wgsl(program, None, plain).data:
                 made.append(any_size_document(*given, tier))
     return made

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -87,9 +89,14 @@ class Unified:
     def program(self, position: int) -> Callable[[Mapping[str, int]], Program]:
         """The program of a call, by its position among calls, at sizes of the dimensions."""
         program = self.parts.programs[position]
-        before = (self.parts.plan, *self.parts.programs[:position])
-        start = sum(1 for part in before for _ in numbers(part))
+        start = self._starts[position]
         return lambda sizes: with_numbers(program, self._numbers(sizes, program, start))
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """The place of each program's first number."""
+        before = (self.parts.plan, *self.parts.programs)
+        return list(itertools.accumulate(sum(1 for _ in numbers(part)) for part in before))
 
     def _numbers(
         self, sizes: Mapping[str, int], tree: Any = None, start: int = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from nnjit_studio.compiler.ir.loop_text import schedule_text
@@ -118,21 +118,38 @@ def _encode(state: _State) -> None:
 
 
 def lowered(
-    program: Program, tier: str, keep_loops: bool = False, candidate: Candidate | None = None
-) -> tuple[Function, Scheduled]:
-    """A kernel as Wasm IR, by its first guess where there is no candidate, with loops that may run
-    no time at all; for :func:`encoded`, when its sizes have become parameters.
+    program: Program,
+    tiers: Sequence[str],
+    keep_loops: bool = False,
+    candidate: Candidate | None = None,
+) -> tuple[tuple[Function, ...], Scheduled]:
+    """A kernel as Wasm IR in each of some tiers, by its first guess where there is no candidate,
+    with loops that may run no time at all; for :func:`encoded`, when its sizes have become
+    parameters. The loops are those of the first tier.
 
     Raises
     ------
     CompileError
         When the candidate does not apply.
     """
-    state = _State(program, candidate, tier, None, open_map=candidate is not None)
-    _schedule(state)
-    state.function = lower(program, state.loops, tier, True, keep_loops)
-    _fuse(state)
-    return state.function, state.loops
+    functions: list[Function] = []
+    loops: Scheduled | None = None
+    for tier in tiers:
+        # The schedule asks for the tier only where a template has another one for it.
+        same = loops if _schedules_alike(program) else None
+        state = _State(program, candidate, tier, same, open_map=candidate is not None)
+        _schedule(state)
+        state.function = lower(program, state.loops, tier, True, keep_loops)
+        _fuse(state)
+        functions.append(state.function)
+        loops = loops or state.loops
+    assert loops is not None
+    return tuple(functions), loops
+
+
+def _schedules_alike(program: Program) -> bool:
+    found = match(program)
+    return not (found and found.template.wasm and found.template.wasm.relaxed)
 
 
 def encoded(function: Function, program: Program, tier: str) -> bytes:

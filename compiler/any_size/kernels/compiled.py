@@ -10,10 +10,9 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 from nnjit_studio.compiler.any_size.fit import Numbers
 from nnjit_studio.compiler.any_size.kernels.functions import (
@@ -26,7 +25,7 @@ from nnjit_studio.compiler.any_size.kernels.remainders import remainders, unbloc
 from nnjit_studio.compiler.any_size.kernels.samples import (
     SMALLEST,
     TURN,
-    drawn_size,
+    draws,
     has_whole_tiles,
     is_padded,
     leaves_remainders,
@@ -72,6 +71,12 @@ At = Callable[[Mapping[str, int]], Program]
 """The program of a kernel at sizes of the dimensions."""
 
 
+def remembering(at: At) -> At:
+    """The same program for the same sizes, so that all that is known of it stays known."""
+    made = cache(lambda *sizes: at(dict(sizes)))
+    return lambda sizes: made(*sizes.items())
+
+
 @dataclass(frozen=True)
 class Compiled:
     """A kernel for any size, and the code of its variants."""
@@ -104,7 +109,9 @@ def any_size_kernel(
     ModelError
         When its code changes with sizes in other ways.
     """
-    maker = _Maker(name, at, tuple(dict.fromkeys(extents)), tuple(dims), tuple(shapes), tuned)
+    maker = _Maker(
+        name, remembering(at), tuple(dict.fromkeys(extents)), tuple(dims), tuple(shapes), tuned
+    )
     selectors = maker.selectors()
     made: list[Variant | None] = []
     code: list[Kernel] = []
@@ -263,12 +270,10 @@ class _Maker:
     def _sample(self, sizes: Sizes, small: tuple[str, ...]) -> tuple[object, _Sample]:
         program, keeps = self.at(sizes), self._keeps_loops()
         tile = self._tile(program, small)
-        made = [lowered(program, tier, keeps, tile) for tier in TIERS]
-        read = [parts(function) for function, _ in made]
-        loops = made[0][1]
+        functions, loops = lowered(program, TIERS, keeps, tile)
+        read = [parts(function) for function in functions]
         constants = [c for _, found in read for c in found]
         constants.append(("i32", loops.parallel_extent))
-        functions = tuple(function for function, _ in made)
         skeleton = (tuple(rest for rest, _ in read), loops.panels)
         return skeleton, _Sample(sizes, functions, tuple(constants), loops.panels)
 
@@ -281,15 +286,14 @@ class _Maker:
     def _drawn(self, wanted: Sequence[tuple[Size, int, int]]) -> Iterator[Sizes]:
         """Sizes that leave the wanted remainders, and others by :data:`TURN` as varied as may
         be: what is fitted to too few holds for them alone."""
-        rng, seen = random.Random(0), set()
+        seen: set[tuple[int, ...]] = set()
         known: set[tuple[int, int]] = set()
-        smallest = [(d, self._first(d)) for d in self.dims]
         turned, wide = self._turned, 1 + max((by for _, by, _ in wanted), default=0) // _WIDE
         own = [not any(is_padded(e, other) for other in turned) for e in turned]
+        drawn = draws(tuple((d, self._first(d)) for d in self.dims), wide)
         loops_at, cut_at = as_function(turned), as_function(s for s, _, _ in wanted)
         for turn in itertools.count():
-            for attempt in range(_DRAWS):
-                sizes = {d.name: drawn_size(d, low, wide, rng) for d, low in smallest}
+            for attempt, sizes in zip(range(_DRAWS), drawn, strict=False):
                 cut = zip(cut_at(sizes), wanted, strict=True)
                 if any(n % by != rest for n, (_, by, rest) in cut):
                     continue

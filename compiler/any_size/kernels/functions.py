@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable, Sequence
 
 from nnjit_studio.compiler.wasm.ir import (
+    Call,
     Const,
     Function,
     IfElse,
@@ -46,30 +47,35 @@ def _read(node: Node, rest: list[object], constants: list[Constant]) -> None:
         rest.append(node.type)
         return
     rest.append(type(node).__name__)
-    if isinstance(node, (LocalGet, LocalSet, LocalTee)):
-        rest.append(node.local)
-    elif isinstance(node, Op):
-        rest += [node.name, node.lane, len(node.args)]
-    elif isinstance(node, (Load, Store)):
-        rest += [node.op, node.offset, node.buffer, node.lane]
-    elif isinstance(node, IfElse):
-        rest += [len(node.then), len(node.otherwise), node.type]
-    elif isinstance(node, Loop):
-        rest.append(len(node.body))
-    for child in _children(node):
+    for child in _told(node, rest):
         _read(child, rest, constants)
 
 
-def _children(node: Node) -> list[Node]:
-    """In the order of :func:`rebuild`."""
-    found: list[Node] = []
-
-    def take(child: Node) -> Node:
-        found.append(child)
-        return child
-
-    rebuild(node, take)
-    return found
+def _told(node: Node, rest: list[object]) -> Sequence[Node]:
+    """Tells what a node is, and returns its children in the order of :func:`rebuild`."""
+    if isinstance(node, Op):
+        rest += [node.name, node.lane, len(node.args)]
+        return node.args
+    if isinstance(node, LocalGet):
+        rest.append(node.local)
+        return ()
+    if isinstance(node, (LocalSet, LocalTee)):
+        rest.append(node.local)
+        return (node.value,)
+    if isinstance(node, Load):
+        rest += [node.op, node.offset, node.buffer, node.lane]
+        return (node.address, node.vector) if node.vector else (node.address,)
+    if isinstance(node, Store):
+        rest += [node.op, node.offset, node.buffer, node.lane]
+        return (node.address, node.value)
+    if isinstance(node, IfElse):
+        rest += [len(node.then), len(node.otherwise), node.type]
+        return (node.condition, *node.then, *node.otherwise)
+    if isinstance(node, Loop):
+        rest.append(len(node.body))
+        return (*node.body, node.condition)
+    assert isinstance(node, Call)
+    return node.args
 
 
 def with_parameters(

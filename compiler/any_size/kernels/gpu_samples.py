@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from nnjit_studio.compiler.any_size.kernels.samples import SMALLEST
 from nnjit_studio.compiler.any_size.kernels.scalars import Sizes
@@ -14,28 +15,42 @@ _DRAWS = 8000
 _SPREAD = {1: 4000, 2: 300, 3: 110}
 """How far above the smallest ones sizes are drawn, by the number of dimensions: indices of any of
 them fit into 31 bits."""
-_LARGEST_POWER = 3
+_TWOS = (3, 0, 1, 0, 2, 0, 1, 0)
+"""How often 2 divides a number, at most three times, by its remainder by eight."""
 _WITNESSES = 3
 """Of each dimension."""
 
 
-def drawn_sizes(dims: Sequence[Dim], bases: Sequence[Size], behind: int, count: int) -> list[Sizes]:
+@lru_cache(maxsize=64)
+def drawn_sizes(
+    dims: tuple[Dim, ...], bases: tuple[Size, ...], behind: int, count: int
+) -> tuple[Sizes, ...]:
     """Sizes that are as odd as may be, or one behind a multiple of as large a power of two as may
     be, all of them and what follows from them."""
-    rng, spread = random.Random(0), _SPREAD.get(len(dims), 60)
     at = as_function(bases)
     scored: dict[tuple[int, ...], tuple[int, Sizes]] = {}
+    for sizes in _draws(dims):
+        key = at(sizes)
+        if key not in scored and min(key, default=2) > behind:
+            twos = sum([_TWOS[(n - behind) % len(_TWOS)] for n in key])
+            scored[key] = -twos if behind else twos, sizes
+    best = sorted(scored.values(), key=lambda each: each[0])
+    return tuple(sizes for _, sizes in best[:count])
+
+
+@lru_cache(maxsize=8)
+def _draws(dims: tuple[Dim, ...]) -> list[Sizes]:
+    """Sizes of which no two are equal; the same for all kernels."""
+    rng, spread = random.Random(0), _SPREAD.get(len(dims), 60)
+    drawn: list[Sizes] = []
     for _ in range(_DRAWS):
         sizes = {}
         for d in dims:
             low = -(-max(d.low, SMALLEST) // d.step)
             sizes[d.name] = d.step * rng.randint(low, low + max(spread // d.step, 40))
-        key = at(sizes)
-        if len(set(sizes.values())) == len(sizes) and min(key, default=2) > behind:
-            twos = sum(_power_of_two(n - behind) for n in key)
-            scored.setdefault(key, (-twos if behind else twos, sizes))
-    best = sorted(scored.values(), key=lambda each: each[0])
-    return [sizes for _, sizes in best[:count]]
+        if len(set(sizes.values())) == len(sizes):
+            drawn.append(sizes)
+    return drawn
 
 
 def even_sizes(dims: Sequence[Dim]) -> Iterator[Sizes]:
@@ -47,8 +62,3 @@ def even_sizes(dims: Sequence[Dim]) -> Iterator[Sizes]:
             odd = 2 * (max(d.low, SMALLEST) // d.step + rng.randint(0, 40)) + 1
             sizes[d.name] = d.step * odd * (2 if d is turned else 1)
         yield sizes
-
-
-def _power_of_two(n: int) -> int:
-    """How often 2 divides a number, at most :data:`_LARGEST_POWER` times."""
-    return min(_LARGEST_POWER, (n & -n).bit_length() - 1)

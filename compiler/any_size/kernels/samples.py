@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
 
+from nnjit_studio.compiler.any_size.kernels.scalars import Sizes
 from nnjit_studio.compiler.ir.affine import LANES
 from nnjit_studio.model.size import Dim, Size
 
@@ -16,13 +20,31 @@ _SPREAD = 360
 """How far above the smallest ones sizes are drawn, at least."""
 _TILE = 8
 """Most tiles divide maps of multiples of it."""
+_BLOCK = 1024
+"""Draws that are kept together: most of them do not fit, so that a model asks for many."""
 _REMAINDERS = (10, 11, 13, 14, 15, 9)
 """Of a turn of an unrolled loop of vectors: single vectors and single elements are left."""
 
 
-def drawn_size(dim: Dim, low: int, wide: int, rng: random.Random) -> int:
-    """A size of a dimension from ``low`` steps on, out of ``wide`` times the usual range."""
-    return dim.step * rng.randint(low, low + max(_SPREAD // dim.step, TURN, 3 * low) * wide)
+def draws(smallest: tuple[tuple[Dim, int], ...], wide: int) -> Iterator[Sizes]:
+    """Sizes of dimensions from so many steps on, out of ``wide`` times the usual range: without
+    end, and the same for all kernels."""
+    return (sizes for n in itertools.count() for sizes in _block(smallest, wide, n)[0])
+
+
+@lru_cache(maxsize=64)
+def _block(
+    smallest: tuple[tuple[Dim, int], ...], wide: int, number: int
+) -> tuple[list[Sizes], tuple[Any, ...]]:
+    """Some draws that follow those of the block before, and the state that they leave."""
+    rng = random.Random(0)
+    if number:
+        rng.setstate(_block(smallest, wide, number - 1)[1])
+    ranges = [(d, low, low + max(_SPREAD // d.step, TURN, 3 * low) * wide) for d, low in smallest]
+    drawn: list[Sizes] = [
+        {d.name: d.step * rng.randint(*ends) for d, *ends in ranges} for _ in range(_BLOCK)
+    ]
+    return drawn, rng.getstate()
 
 
 def leaves_remainders(extents: Sequence[int], turn: int, stage: int) -> bool:

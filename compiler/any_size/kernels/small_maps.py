@@ -31,7 +31,7 @@ def tiled(program: Program) -> Conv2d | None:
     if not found or not form or not isinstance(found.subject, Conv2d):
         return None
     try:
-        lowered(program, TIERS[0], candidate=form.guess(found.subject))
+        lowered(program, TIERS[:1], candidate=form.guess(found.subject))
     except CompileError:
         return None
     return found.subject

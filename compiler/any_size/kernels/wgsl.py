@@ -93,7 +93,8 @@ def any_size_document(
     bases = tuple(dict.fromkeys((*map(size, dims), *extents)))
     first = ""
     count = _SAMPLES + _HELD_OUT
-    drawn = [drawn_sizes(dims, (*bases, *shapes), behind, count) for behind in _BEHIND]
+    every = (*bases, *shapes)
+    drawn = [drawn_sizes(tuple(dims), every, behind, count) for behind in _BEHIND]
     programs = [[at(sizes) for sizes in samples] for samples in drawn]
     even = list(even_sizes(dims))
     elsewhere = [at(sizes) for sizes in even]
