@@ -21,9 +21,11 @@ from nnjit_studio.compiler.importer.onnx import (
     quantised,
 )
 from nnjit_studio.compiler.importer.onnx.contrib import LAST_AXES_SWAPPED
+from nnjit_studio.compiler.importer.onnx.forms import refused
 from nnjit_studio.compiler.importer.onnx.forms.resize import resize, upsample
 from nnjit_studio.compiler.importer.onnx.forms.statistics import (
     batch_normalization,
+    dropout,
     layer_normalization,
 )
 from nnjit_studio.compiler.importer.onnx.fourier import dft
@@ -309,38 +311,20 @@ def _einsum(r: Rewriter) -> bool:
     return True
 
 
-def _max_pool(r: Rewriter) -> bool:
-    if len(r.node.output) > 1 and r.node.output[1]:
-        raise r.refuse("to leave out its second output, the indices")
-    return False
-
-
-def _dropout(r: Rewriter) -> bool:
-    """Nothing is dropped, whatever the ratio: a mask says so of each element."""
-    if len(r.node.output) < 2 or not r.read.get(r.node.output[1]):
-        return False
-    x, (out, mask) = r.node.input[0], r.node.output
-    r.op("Identity", x, out=out)
-    r.op("Or", r.op("Equal", x, x), r.op("IsNaN", x), out=mask)
-    return True
-
-
-def _sized_by_data(r: Rewriter) -> bool:
-    raise r.refuse("dynamic shapes: its output is as large as its data says")
-
-
 RULES: dict[str, Callable[[Rewriter], bool]] = {
     "BatchNormalization": batch_normalization,
     "Cast": quantised.cast,
     "Celu": _celu,
     "Clip": _clip,
     "Compress": _compress,
+    "ConstantOfShape": refused.known_ahead(0),
     "Conv": integer_conv.conv,
     "ConvInteger": quantised.conv_integer,
     "ConvTranspose": conv_transpose,
     "DFT": dft,
-    "Dropout": _dropout,
+    "Dropout": dropout,
     "Einsum": _einsum,
+    "Expand": refused.known_ahead(1),
     "GRU": recurrent,
     "Gather": quantised.gather,
     "GatherND": places.gather_nd,
@@ -350,24 +334,27 @@ RULES: dict[str, Callable[[Rewriter], bool]] = {
     "LayerNormalization": layer_normalization,
     "LpNormalization": _lp_normalization,
     "MatMul": quantised.matmul,
-    "MaxPool": _max_pool,
+    "MaxPool": refused.max_pool,
     "MeanVarianceNormalization": _mean_variance,
-    "NonMaxSuppression": _sized_by_data,
-    "NonZero": _sized_by_data,
+    "NonMaxSuppression": refused.sized_by_data,
+    "NonZero": refused.sized_by_data,
     "OneHot": _one_hot,
     "Pow": _pow,
     "QLinearConv": quantised.qlinear_conv,
     "QLinearMatMul": quantised.qlinear_matmul,
     "QuantizeLinear": quantised.quantize,
     "RNN": recurrent,
+    "Range": refused.known_ahead(0, 1, 2),
     "ReduceMean": _reduce_mean,
     "RotaryEmbedding": onnx_rotary,
     "Resize": resize,
     "Scatter": places.scatter,
     "Sign": _sign,
     "ThresholdedRelu": _thresholded_relu,
+    "Tile": refused.known_ahead(1),
     "Transpose": quantised.transpose,
-    "Unique": _sized_by_data,
+    "Unique": refused.sized_by_data,
+    "Unsqueeze": refused.known_ahead(1),
     "Upsample": upsample,
 }
 

@@ -16,6 +16,7 @@ import onnx
 from onnx import helper
 
 from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody, kept, loop_of, scan_of
+from nnjit_studio.compiler.importer.onnx.forms import functions
 from nnjit_studio.compiler.importer.onnx.walk import Counted, Walk, attribute_of, refuse
 from nnjit_studio.compiler.tvm_adapter.counting import COUNTING_OP
 
@@ -141,6 +142,14 @@ def _cast(w: Walk, node: onnx.NodeProto) -> bool:
     return False
 
 
+def _concat(w: Walk, node: onnx.NodeProto) -> bool:
+    """Without parts that have no elements, such as those of heads that are rotated whole."""
+    parts = [n for n in node.input if 0 not in (w.shape(n) or ())]
+    if parts and len(parts) < len(node.input):
+        node.input[:] = parts
+    return False
+
+
 def _identity(w: Walk, node: onnx.NodeProto) -> bool:
     w.alias[node.output[0]] = node.input[0]
     return True
@@ -160,6 +169,24 @@ def _if(w: Walk, node: onnx.NodeProto) -> bool:
             raise refuse(node, "branches of one static shape, or a condition that is known ahead")
         w.alias[name] = w.emit("Where", condition, *both)
     return True
+
+
+def _parts(w: Walk, node: onnx.NodeProto) -> bool:
+    """Without parts that have no elements."""
+    lengths, shape = w.values.get((*node.input, "")[1]), w.shape(node.input[0])
+    if lengths is None or shape is None or lengths.all():
+        return False
+    axis = attribute_of(node, "axis", 0) % len(shape)
+    empty = np.zeros([0 if d == axis else n for d, n in enumerate(shape)])
+    dtype = helper.tensor_dtype_to_np_dtype(w.types[node.input[0]].tensor_type.elem_type)
+    for name, length in zip(node.output, lengths, strict=True):
+        if not length:
+            w.settle(name, empty.astype(dtype))
+    node.output[:] = [n for n, length in zip(node.output, lengths, strict=True) if length]
+    node.input[1] = w.constant(lengths[lengths != 0])
+    if len(node.output) == 1:
+        w.alias[node.output[0]] = node.input[0]
+    return len(node.output) == 1
 
 
 def _stacked(w: Walk, parts: Sequence[str], axis: int = 0) -> str:
@@ -288,7 +315,9 @@ def _split(w: Walk, node: onnx.NodeProto) -> list[str]:
 
 
 _RULES = {
+    **dict.fromkeys(functions.NAMES, functions.laid_out),
     "Cast": _cast,
+    "Concat": _concat,
     "ConcatFromSequence": _sequence,
     "Gather": _gather,
     "Identity": _identity,
@@ -304,5 +333,6 @@ _RULES = {
     "SequenceLength": _sequence,
     "Shape": _shape,
     "Size": _size,
+    "Split": _parts,
     "SplitToSequence": _sequence,
 }

@@ -184,6 +184,8 @@ class Walk:
             return
         inferred = self.infer(node)
         self._check_size(node, inferred)
+        if self._is_empty(node, inferred):
+            return
         if node.op_type not in _KEPT and all(n in self.values for n in node.input if n):
             sizes = [t.tensor_type for t in inferred.values()]
             fits = all(
@@ -200,6 +202,17 @@ class Walk:
             elif name in self.declared:
                 self.types[name] = self.declared[name]
         self.nodes.append(node)
+
+    def _is_empty(self, node: onnx.NodeProto, inferred: Mapping[str, TypeProto]) -> bool:
+        """Whether the one result has no elements, so that it is known."""
+        kind = inferred[node.output[0]].tensor_type if len(inferred) == 1 else None
+        if kind is None or not any(d.HasField("dim_value") and not d.dim_value for d in kind.shape.dim):
+            return False
+        shape = [d.dim_value for d in kind.shape.dim]
+        if not all(d.HasField("dim_value") for d in kind.shape.dim):
+            return False
+        self.settle(node.output[0], np.zeros(shape, helper.tensor_dtype_to_np_dtype(kind.elem_type)))
+        return True
 
     def _computation(self, node: onnx.NodeProto) -> Hashable:
         """All that the results of a small node of constants hang on; None for any other node.

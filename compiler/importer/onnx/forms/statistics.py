@@ -1,4 +1,4 @@
-"""Normalisations whose mean and deviation are wanted, and those by the statistics at hand."""
+"""Normalisations whose mean and deviation are wanted, those by the statistics at hand, and masks."""
 
 from __future__ import annotations
 
@@ -46,6 +46,16 @@ def batch_normalization(r: Rewriter) -> bool:
         if name:
             new = r.op("Mul", r.op("Reshape", new, flat), taken)
             r.op("Add", r.op("Mul", old, kept), new, out=name)
+    return True
+
+
+def dropout(r: Rewriter) -> bool:
+    """Nothing is dropped, whatever the ratio: a mask says so of each element."""
+    if len(r.node.output) < 2 or not r.read.get(r.node.output[1]):
+        return False
+    x, (out, mask) = r.node.input[0], r.node.output
+    r.op("Identity", x, out=out)
+    r.op("Or", r.op("Equal", x, x), r.op("IsNaN", x), out=mask)
     return True
 
 
