@@ -350,6 +350,7 @@ RULES: dict[str, Callable[[Rewriter], bool]] = {
     "Resize": resize,
     "Scatter": places.scatter,
     "Sign": _sign,
+    "SpaceToDepth": refused.space_to_depth,
     "ThresholdedRelu": _thresholded_relu,
     "Tile": refused.known_ahead(1),
     "Transpose": quantised.transpose,

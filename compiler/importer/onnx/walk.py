@@ -205,13 +205,14 @@ class Walk:
 
     def _is_empty(self, node: onnx.NodeProto, inferred: Mapping[str, TypeProto]) -> bool:
         """Whether the one result has no elements, so that it is known."""
-        kind = inferred[node.output[0]].tensor_type if len(inferred) == 1 else None
-        if kind is None or not any(d.HasField("dim_value") and not d.dim_value for d in kind.shape.dim):
+        dims = [d for t in inferred.values() for d in t.tensor_type.shape.dim]
+        known = len(inferred) == 1 and all(d.HasField("dim_value") for d in dims)
+        shape = [d.dim_value for d in dims]
+        if not known or 0 not in shape:
             return False
-        shape = [d.dim_value for d in kind.shape.dim]
-        if not all(d.HasField("dim_value") for d in kind.shape.dim):
-            return False
-        self.settle(node.output[0], np.zeros(shape, helper.tensor_dtype_to_np_dtype(kind.elem_type)))
+        ((name, found),) = inferred.items()
+        dtype = helper.tensor_dtype_to_np_dtype(found.tensor_type.elem_type)
+        self.settle(name, np.zeros(shape, dtype))
         return True
 
     def _computation(self, node: onnx.NodeProto) -> Hashable:

@@ -1,7 +1,7 @@
 """Forms of Resize that the importer's converter takes wrongly or not at all.
 
-It has the ratio of the sizes in place of a scale, and resizes images alone, channels first. Here each
-axis is resized for itself: an element is a sum of elements at constant places, times constant
+It has the ratio of the sizes in place of a scale, and resizes images alone, channels first. Here
+each axis is resized for itself: an element is a sum of elements at constant places, times constant
 weights (ONNX, Resize; ONNX Runtime where the two differ).
 """
 
@@ -34,7 +34,7 @@ class _Axis:
 
 
 def resize(r: Rewriter) -> bool:
-    """Where scales give no whole sizes, with smoothing, or along other axes than those of images."""
+    """Where scales give no whole sizes, with smoothing, or along other axes than images have."""
     x, axes = r.node.input[0], _axes(r)
     mode = r.attribute("mode", b"nearest").decode()
     how = _coordinates(r)

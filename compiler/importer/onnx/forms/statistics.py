@@ -1,4 +1,4 @@
-"""Normalisations whose mean and deviation are wanted, those by the statistics at hand, and masks."""
+"""Normalisations by statistics at hand or with them as outputs, and masks of what is dropped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def layer_normalization(r: Rewriter) -> bool:
         return False
     rank = len(r.shape(x))
     axes = list(range(r.attribute("axis", -1) % rank, rank))
-    mean, variance = _moments(r, x, axes, wanted[0])
+    variance = _moments(r, x, axes, wanted[0])[1]
     if wanted[1]:
         epsilon = r.weight(r.attribute("epsilon", 1e-5), np.float32)
         root = r.op("Sqrt", r.op("Add", variance, epsilon))
