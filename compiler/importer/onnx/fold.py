@@ -65,9 +65,22 @@ def fold_for(
         When control flow depends on data, or has more than ``MAX_TRIPS`` iterations.
     """
     walk = Walk(model, _RULES, given, bodies, keep_ranges)
+    walk.limits = _limits_of_ranges(model.graph.node)
     walk.run(model.graph.node)
     walk.finish(model.graph)
     return model, frozenset(walk.relied), walk.counted
+
+
+def _limits_of_ranges(nodes: Sequence[onnx.NodeProto]) -> set[str]:
+    """Tensors that only Ranges read, as they are or behind a Cast."""
+    counted: set[str] = set()
+    others: set[str] = set()
+    for node in reversed(nodes):
+        ends = node.op_type == "Range" or (
+            node.op_type == "Cast" and node.output[0] in counted - others
+        )
+        (counted if ends else others).update(node.input)
+    return counted - others
 
 
 def _shape(w: Walk, node: onnx.NodeProto) -> bool:
@@ -89,10 +102,11 @@ def _size(w: Walk, node: onnx.NodeProto) -> bool:
 
 
 def _range(w: Walk, node: onnx.NodeProto) -> bool:
-    given = [w.values[n] for n in node.input if n in w.values and w.values[n].dtype.kind == "i"]
-    if w.counted.from_sizes.isdisjoint(node.input) or len(given) < len(node.input):
+    given = [w.values[n].reshape(-1)[0] for n in node.input if n in w.values]
+    sized = not w.counted.from_sizes.isdisjoint(node.input)
+    if not sized or len(given) < len(node.input) or any(v != int(v) for v in given):
         return False
-    start, limit, step = (int(v.reshape(-1)[0]) for v in given)
+    start, limit, step = map(int, given)
     w.counted.ends.append(limit)
     if w.counted.kept:
         kind = w.types[node.input[0]].tensor_type.elem_type
@@ -137,7 +151,8 @@ def _gather(w: Walk, node: onnx.NodeProto) -> bool:
 
 
 def _cast(w: Walk, node: onnx.NodeProto) -> bool:
-    if helper.tensor_dtype_to_np_dtype(attribute_of(node, "to")).kind == "f":
+    floats = helper.tensor_dtype_to_np_dtype(attribute_of(node, "to")).kind == "f"
+    if floats and node.output[0] not in w.limits:
         _as_data(w, node, 0)
     return False
 

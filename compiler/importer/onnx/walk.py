@@ -107,6 +107,7 @@ class Walk:
             for name, value in given.items()
             if self.shape(name) is not None
         }
+        self.limits: set[str] = set()
         self.stored = {t.name: t for t in graph.initializer}
         for tensor in graph.initializer:
             self.known(tensor.name, tensor)

@@ -27,7 +27,8 @@ def laid_out(w: Walk, node: onnx.NodeProto) -> bool:
     if node.op_type == "RMSNormalization" and not _over_everything(w, node):
         return False
     given = [w.types.get(name, TypeProto()).SerializeToString() for name in node.input]
-    schema, version = defs.get_schema(node.op_type, w.opsets[""], ""), w.opsets[""]
+    schema = defs.get_schema(node.op_type, w.opsets[""], "")
+    version = max(v for v in schema.all_function_opset_versions if v <= w.opsets[""])
     body = onnx.FunctionProto()
     try:
         if schema.has_context_dependent_function:
