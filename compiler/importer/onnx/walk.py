@@ -211,9 +211,8 @@ class Walk:
         shape = [d.dim_value for d in dims]
         if not known or 0 not in shape:
             return False
-        ((name, found),) = inferred.items()
-        dtype = helper.tensor_dtype_to_np_dtype(found.tensor_type.elem_type)
-        self.settle(name, np.zeros(shape, dtype))
+        name, kind = next((n, t.tensor_type.elem_type) for n, t in inferred.items())
+        self.settle(name, np.zeros(shape, helper.tensor_dtype_to_np_dtype(kind)))
         return True
 
     def _computation(self, node: onnx.NodeProto) -> Hashable:
@@ -254,8 +253,12 @@ class Walk:
                 for n in types
                 if n in self.values and self.values[n].size <= _MAX_DATA
             }
+            bare = onnx.NodeProto()  # without attributes of ours
+            bare.CopyFrom(node)
+            bare.ClearField("attribute")
+            bare.attribute.extend(a for a in node.attribute if a.name in schema.attributes)
             found: Mapping[str, TypeProto] = shape_inference.infer_node_outputs(
-                schema, node, types, data, opset_imports=self.imports, ir_version=self.ir_version
+                schema, bare, types, data, opset_imports=self.imports, ir_version=self.ir_version
             )
         except Exception:  # unknown domain or input, or an inference that fails
             return {}

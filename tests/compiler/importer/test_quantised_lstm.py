@@ -95,3 +95,25 @@ def test_weights_that_are_computed_are_refused(tmp_path: Path) -> None:
     onnx.save(model, path)
     with pytest.raises(UnsupportedOpError, match="a constant weight"):
         import_model(path, tmp_path / "w.bin")
+
+
+def test_shapes_behind_a_layer_are_known(tmp_path: Path) -> None:
+    """The file names none of them: a second layer reads the first one's states in reverse."""
+    path = tmp_path / "q.onnx"
+    save(path, "DynamicQuantizeLSTM", operands(True, True), NAMES)
+    model = onnx.load(path)
+    turned = helper.make_node("Transpose", ["y"], ["t"], perm=[0, 2, 1, 3])
+    size = numpy_helper.from_array(np.array([STEPS, BATCH, -1]), "size")
+    wide = numpy_helper.from_array(RNG.normal(0, 1, (1, 4, 2 * HIDDEN)).astype(np.float32), "wide")
+    again = numpy_helper.from_array(RNG.normal(0, 1, (1, 4, 1)).astype(np.float32), "again")
+    model.graph.initializer.extend([size, wide, again])
+    model.graph.node.append(turned)
+    model.graph.node.append(helper.make_node("Reshape", ["t", "size"], ["rows"]))
+    second = helper.make_node("LSTM", ["rows", "wide", "again"], ["z"], hidden_size=1)
+    model.graph.node.append(second)
+    del model.graph.output[:]
+    shape = [STEPS, 1, BATCH, 1]
+    model.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, shape))
+    onnx.save(model, path)
+    (port,) = imported(path, tmp_path / "w.bin", True).plan.outputs
+    assert port.spec.shape == (STEPS, 1, BATCH, 1)
