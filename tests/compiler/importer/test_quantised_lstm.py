@@ -103,7 +103,7 @@ def test_shapes_behind_a_layer_are_known(tmp_path: Path) -> None:
     save(path, "DynamicQuantizeLSTM", operands(True, True), NAMES)
     model = onnx.load(path)
     turned = helper.make_node("Transpose", ["y"], ["t"], perm=[0, 2, 1, 3])
-    size = numpy_helper.from_array(np.array([STEPS, BATCH, -1]), "size")
+    size = numpy_helper.from_array(np.array([0, 0, -1]), "size")
     wide = numpy_helper.from_array(RNG.normal(0, 1, (1, 4, 2 * HIDDEN)).astype(np.float32), "wide")
     again = numpy_helper.from_array(RNG.normal(0, 1, (1, 4, 1)).astype(np.float32), "again")
     model.graph.initializer.extend([size, wide, again])
