@@ -160,7 +160,10 @@ def _cast(w: Walk, node: onnx.NodeProto) -> bool:
 def _concat(w: Walk, node: onnx.NodeProto) -> bool:
     """Without parts that have no elements, such as those of heads that are rotated whole."""
     parts = [n for n in node.input if 0 not in (w.shape(n) or ())]
-    if parts and len(parts) < len(node.input):
+    if len(parts) == 1 < len(node.input):
+        w.alias[node.output[0]] = parts[0]
+        return True
+    if parts:
         node.input[:] = parts
     return False
 
