@@ -119,20 +119,20 @@ def _axes(r: Rewriter) -> list[_Axis] | None:
 
 def _origin(how: str, a: _Axis) -> Array:
     """Where each result lies among the elements it is made from."""
-    i = np.arange(a.out, dtype=np.float32)
-    half = np.float32(0.5)
-    if how == "asymmetric":
-        return i / a.scale
-    if how == "align_corners":
-        return i * np.float32((a.n - 1) / max(a.out - 1, 1))
-    if how == "tf_half_pixel_for_nn":
-        return (i + half) / a.scale
-    if how == "pytorch_half_pixel" and a.out == 1:
-        return i
+    i, half = np.arange(a.out, dtype=np.float32), np.float32(0.5)
     shift = np.float32(0)
     if how == "half_pixel_symmetric":
         shift = np.float32(a.n) / 2 * (1 - np.float32(a.out) / (a.scale * np.float32(a.n)))
-    return shift + (i + half) / a.scale - half
+    x: Array = shift + (i + half) / a.scale - half
+    if how == "asymmetric":
+        x = i / a.scale
+    elif how == "align_corners":
+        x = i * np.float32((a.n - 1) / max(a.out - 1, 1))
+    elif how == "tf_half_pixel_for_nn":
+        x = (i + half) / a.scale
+    elif how == "pytorch_half_pixel" and a.out == 1:
+        x = i
+    return x
 
 
 def _nearest(r: Rewriter, how: str, a: _Axis) -> tuple[Array, None]:
