@@ -56,7 +56,7 @@ class Weights:
         with self._path.open("r+b") as file:
             for offset, _, _, data in self._new:
                 file.seek(offset)
-                file.write(data.data.cast("B"))
+                file.write(data.reshape(-1).view(np.uint8).data)
             file.truncate(self.nbytes)
         if more:
             for offset, nbytes, pack, data in self._new:
@@ -66,7 +66,7 @@ class Weights:
 
 
 def _key(data: NDArray[Any], nbytes: int, pack: tuple[int, int] | None) -> _Key:
-    digest = hashlib.blake2b(data.data.cast("B"), digest_size=16).digest()
+    digest = hashlib.blake2b(data.reshape(-1).view(np.uint8).data, digest_size=16).digest()
     return data.shape, data.dtype.str, nbytes, pack, digest
 
 

@@ -88,7 +88,7 @@ def _check_frame(model: onnx.ModelProto) -> None:
     """Refuse what the ONNX checker lets pass, although no two programs agree on it."""
     versions = [o.version for o in model.opset_import if o.domain in _ONNX]
     newest, outputs = onnx.defs.onnx_opset_version(), [o.name for o in model.graph.output]
-    if len(versions) > 1:
+    if len(set(versions)) > 1:
         raise ModelError("The model names ONNX's operators in two versions.", "Export it again.")
     if versions and versions[0] > newest:
         raise ModelError(

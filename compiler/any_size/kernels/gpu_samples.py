@@ -62,3 +62,16 @@ def even_sizes(dims: Sequence[Dim]) -> Iterator[Sizes]:
             odd = 2 * (max(d.low, SMALLEST) // d.step + rng.randint(0, 40)) + 1
             sizes[d.name] = d.step * odd * (2 if d is turned else 1)
         yield sizes
+
+
+def neighbours(dims: Sequence[Dim], bases: Sequence[Size]) -> Iterator[Sizes]:
+    """Where sizes differ by a constant, such as a past and the keys with it: each dimension a
+    multiple of four, and one before one. Else ``ceil(n / 4)`` may stand for ``ceil((n + 1) / 4)``,
+    since of odd sizes and their neighbours no one is such a multiple."""
+    if not any((a - b).constant for a, b in itertools.combinations(bases, 2)):
+        return
+    for turned, behind in itertools.product(dims, (0, 1)):
+        sizes = {d.name: d.step * (2 * max(d.low, SMALLEST) + 7) for d in dims}
+        sizes[turned.name] = turned.step * 4 * (max(turned.low, SMALLEST) + 4) - behind
+        if not sizes[turned.name] % turned.step:
+            yield sizes

@@ -20,7 +20,7 @@ from nnjit_studio.compiler.any_size.fit import Numbers, Vector
 from nnjit_studio.compiler.any_size.kernels.compiled import At
 from nnjit_studio.compiler.any_size.kernels.functions import Constant, bits_of
 from nnjit_studio.compiler.any_size.kernels.gpu_guess import usual_guesses
-from nnjit_studio.compiler.any_size.kernels.gpu_samples import drawn_sizes, even_sizes
+from nnjit_studio.compiler.any_size.kernels.gpu_samples import drawn_sizes, even_sizes, neighbours
 from nnjit_studio.compiler.any_size.kernels.scalars import (
     DIVISORS,
     Sizes,
@@ -93,11 +93,13 @@ def any_size_document(
     bases = tuple(dict.fromkeys((*map(size, dims), *extents)))
     first = ""
     count = _SAMPLES + _HELD_OUT
-    every = (*bases, *shapes)
-    drawn = [drawn_sizes(tuple(dims), every, behind, count) for behind in _BEHIND]
+    # What a dimension leaves that no extent has, such as a past beside its keys, may be even.
+    own = (*extents, *shapes) or bases
+    drawn = [drawn_sizes(tuple(dims), own, behind, count) for behind in _BEHIND]
     programs = [[at(sizes) for sizes in samples] for samples in drawn]
     even = list(even_sizes(dims))
-    elsewhere = [at(sizes) for sizes in even]
+    beside = list(neighbours(dims, bases))
+    elsewhere = [at(sizes) for sizes in (*even, *beside)]
     forms: list[Form] = [partial(_by_default, tier=tier)]
     if (found := match(programs[0][0])) and found.template.wgsl:
         guesses = usual_guesses(at, dims, example, programs[0][0])
@@ -107,11 +109,13 @@ def any_size_document(
     for form, which in itertools.product(forms, range(len(drawn))):
         try:
             documents, cuts = form([*programs[which], *elsewhere])
-            fitted, told = documents[: len(drawn[which])], documents[len(drawn[which]) :]
+            fitted, others = documents[: len(drawn[which])], documents[len(drawn[which]) :]
+            told = others[: len(even)]
             witnesses = [(s, _numbers(d)) for s, d in zip(even, told, strict=True)]
             unifier = _Unifier(name, drawn[which], bases, tuple(shapes), cuts, witnesses)
             made = unifier.unified(fitted)
             _check_counts(name, made, told, even)
+            _check_neighbours(name, made, fitted[0], others[len(even) :], beside)
             if which:
                 _check_elsewhere(name, made, form(programs[0])[0], drawn[0])
         except (CompileError, ModelError) as error:
@@ -133,6 +137,18 @@ def _check_elsewhere(
             if scalar.at(sizes) not in numbers:
                 text = ", ".join(f"{n} {v}" for n, v in sizes.items())
                 raise refused(f"a formula of the WGSL of {name} is wrong at {text}")
+
+
+def _check_neighbours(
+    name: str, made: OpenDocument, first: KernelDocument,
+    documents: Sequence[KernelDocument], samples: Sequence[Sizes],
+) -> None:  # fmt: skip
+    """Refuse formulas that are wrong where a size or its neighbour is a multiple of four."""
+    _check_counts(name, made, documents, samples)
+    alike = [_outline(document) == _outline(first) for document in documents]
+    same = [d for d, is_same in zip(documents, alike, strict=True) if is_same]
+    there = [sizes for sizes, is_same in zip(samples, alike, strict=True) if is_same]
+    _check_elsewhere(name, made, same, there)
 
 
 def _check_counts(

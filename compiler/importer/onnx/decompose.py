@@ -21,6 +21,13 @@ from nnjit_studio.compiler.importer.onnx import (
     quantised,
 )
 from nnjit_studio.compiler.importer.onnx.contrib import LAST_AXES_SWAPPED
+from nnjit_studio.compiler.importer.onnx.forms import refused
+from nnjit_studio.compiler.importer.onnx.forms.resize import resize, upsample
+from nnjit_studio.compiler.importer.onnx.forms.statistics import (
+    batch_normalization,
+    dropout,
+    layer_normalization,
+)
 from nnjit_studio.compiler.importer.onnx.fourier import dft
 from nnjit_studio.compiler.importer.onnx.recurrent import recurrent
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter, Types
@@ -157,7 +164,10 @@ def _lp_normalization(r: Rewriter) -> bool:
     squares = r.attribute("p", 2) == 2
     size = r.op("Mul", x, x) if squares else r.op("Abs", x)
     total = r.along("ReduceSum", size, [axis], keepdims=1)
-    r.op("Div", x, r.op("Sqrt", total) if squares else total, out=r.node.output[0])
+    total = r.op("Sqrt", total) if squares else total
+    # Of zeros the result is zeros.
+    least = r.weight(np.finfo(np.float32).tiny, np.float32)
+    r.op("Div", x, r.op("Max", total, least), out=r.node.output[0])
     return True
 
 
@@ -210,22 +220,6 @@ def _pow(r: Rewriter) -> bool:
     else:
         wide = r.op("Cast", y, to=r.dtype(x))
     r.op("Pow", x, wide, out=r.node.output[0])
-    return True
-
-
-def _upsample(r: Rewriter) -> bool:
-    # As reshapes and a broadcast: Resize is younger than the opsets that have Upsample.
-    x = r.node.input[0]
-    scales = r.constant(1, "list of scales")
-    if r.attribute("mode", b"nearest") != b"nearest" or any(s != int(s) for s in scales):
-        raise r.refuse("the mode nearest and whole scales")
-    shape = r.shape(x)
-    apart = [n for extent in shape for n in (extent, 1)]
-    repeated = [n for pair in zip(shape, scales, strict=True) for n in pair]
-    whole = [extent * int(scale) for extent, scale in zip(shape, scales, strict=True)]
-    x = r.op("Reshape", x, r.weight(apart, np.int64))
-    x = r.op("Expand", x, r.weight(repeated, np.int64))
-    r.op("Reshape", x, r.weight(whole, np.int64), out=r.node.output[0])
     return True
 
 
@@ -317,52 +311,52 @@ def _einsum(r: Rewriter) -> bool:
     return True
 
 
-def _max_pool(r: Rewriter) -> bool:
-    if len(r.node.output) > 1 and r.node.output[1]:
-        raise r.refuse("to leave out its second output, the indices")
-    return False
-
-
-def _sized_by_data(r: Rewriter) -> bool:
-    raise r.refuse("dynamic shapes: its output is as large as its data says")
-
-
 RULES: dict[str, Callable[[Rewriter], bool]] = {
+    "BatchNormalization": batch_normalization,
     "Cast": quantised.cast,
     "Celu": _celu,
     "Clip": _clip,
     "Compress": _compress,
+    "ConstantOfShape": refused.known_ahead(0),
     "Conv": integer_conv.conv,
     "ConvInteger": quantised.conv_integer,
     "ConvTranspose": conv_transpose,
     "DFT": dft,
+    "Dropout": dropout,
     "Einsum": _einsum,
+    "Expand": refused.known_ahead(1),
     "GRU": recurrent,
     "Gather": quantised.gather,
     "GatherND": places.gather_nd,
     "Gemm": quantised.gemm,
     "IsInf": _is_inf,
     "LSTM": recurrent,
+    "LayerNormalization": layer_normalization,
     "LpNormalization": _lp_normalization,
     "MatMul": quantised.matmul,
-    "MaxPool": _max_pool,
+    "MaxPool": refused.max_pool,
     "MeanVarianceNormalization": _mean_variance,
-    "NonMaxSuppression": _sized_by_data,
-    "NonZero": _sized_by_data,
+    "NonMaxSuppression": refused.sized_by_data,
+    "NonZero": refused.sized_by_data,
     "OneHot": _one_hot,
     "Pow": _pow,
     "QLinearConv": quantised.qlinear_conv,
     "QLinearMatMul": quantised.qlinear_matmul,
     "QuantizeLinear": quantised.quantize,
     "RNN": recurrent,
+    "Range": refused.known_ahead(0, 1, 2),
     "ReduceMean": _reduce_mean,
     "RotaryEmbedding": onnx_rotary,
+    "Resize": resize,
     "Scatter": places.scatter,
     "Sign": _sign,
+    "SpaceToDepth": refused.space_to_depth,
     "ThresholdedRelu": _thresholded_relu,
+    "Tile": refused.known_ahead(1),
     "Transpose": quantised.transpose,
-    "Unique": _sized_by_data,
-    "Upsample": _upsample,
+    "Unique": refused.sized_by_data,
+    "Unsqueeze": refused.known_ahead(1),
+    "Upsample": upsample,
 }
 
 MICROSOFT_RULES: dict[str, Callable[[Rewriter], bool]] = {

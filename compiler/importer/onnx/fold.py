@@ -16,6 +16,7 @@ import onnx
 from onnx import helper
 
 from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody, kept, loop_of, scan_of
+from nnjit_studio.compiler.importer.onnx.forms import functions
 from nnjit_studio.compiler.importer.onnx.walk import Counted, Walk, attribute_of, refuse
 from nnjit_studio.compiler.tvm_adapter.counting import COUNTING_OP
 
@@ -64,9 +65,22 @@ def fold_for(
         When control flow depends on data, or has more than ``MAX_TRIPS`` iterations.
     """
     walk = Walk(model, _RULES, given, bodies, keep_ranges)
+    walk.limits = _limits_of_ranges(model.graph.node)
     walk.run(model.graph.node)
     walk.finish(model.graph)
     return model, frozenset(walk.relied), walk.counted
+
+
+def _limits_of_ranges(nodes: Sequence[onnx.NodeProto]) -> set[str]:
+    """Tensors that only Ranges read, as they are or behind a Cast."""
+    counted: set[str] = set()
+    others: set[str] = set()
+    for node in reversed(nodes):
+        ends = node.op_type == "Range" or (
+            node.op_type == "Cast" and node.output[0] in counted - others
+        )
+        (counted if ends else others).update(node.input)
+    return counted - others
 
 
 def _shape(w: Walk, node: onnx.NodeProto) -> bool:
@@ -88,10 +102,11 @@ def _size(w: Walk, node: onnx.NodeProto) -> bool:
 
 
 def _range(w: Walk, node: onnx.NodeProto) -> bool:
-    given = [w.values[n] for n in node.input if n in w.values and w.values[n].dtype.kind == "i"]
-    if w.counted.from_sizes.isdisjoint(node.input) or len(given) < len(node.input):
+    given = [w.values[n].reshape(-1)[0] for n in node.input if n in w.values]
+    sized = not w.counted.from_sizes.isdisjoint(node.input)
+    if not sized or len(given) < len(node.input) or any(v != int(v) for v in given):
         return False
-    start, limit, step = (int(v.reshape(-1)[0]) for v in given)
+    start, limit, step = map(int, given)
     w.counted.ends.append(limit)
     if w.counted.kept:
         kind = w.types[node.input[0]].tensor_type.elem_type
@@ -136,8 +151,20 @@ def _gather(w: Walk, node: onnx.NodeProto) -> bool:
 
 
 def _cast(w: Walk, node: onnx.NodeProto) -> bool:
-    if helper.tensor_dtype_to_np_dtype(attribute_of(node, "to")).kind == "f":
+    floats = helper.tensor_dtype_to_np_dtype(attribute_of(node, "to")).kind == "f"
+    if floats and node.output[0] not in w.limits:
         _as_data(w, node, 0)
+    return False
+
+
+def _concat(w: Walk, node: onnx.NodeProto) -> bool:
+    """Without parts that have no elements, such as those of heads that are rotated whole."""
+    parts = [n for n in node.input if 0 not in (w.shape(n) or ())]
+    if len(parts) == 1 < len(node.input):
+        w.alias[node.output[0]] = parts[0]
+        return True
+    if parts:
+        node.input[:] = parts
     return False
 
 
@@ -160,6 +187,24 @@ def _if(w: Walk, node: onnx.NodeProto) -> bool:
             raise refuse(node, "branches of one static shape, or a condition that is known ahead")
         w.alias[name] = w.emit("Where", condition, *both)
     return True
+
+
+def _parts(w: Walk, node: onnx.NodeProto) -> bool:
+    """Without parts that have no elements."""
+    lengths, shape = w.values.get((*node.input, "")[1]), w.shape(node.input[0])
+    if lengths is None or shape is None or lengths.all():
+        return False
+    axis = attribute_of(node, "axis", 0) % len(shape)
+    empty = np.zeros([0 if d == axis else n for d, n in enumerate(shape)])
+    dtype = helper.tensor_dtype_to_np_dtype(w.types[node.input[0]].tensor_type.elem_type)
+    for name, length in zip(node.output, lengths, strict=True):
+        if not length:
+            w.settle(name, empty.astype(dtype))
+    node.output[:] = [n for n, length in zip(node.output, lengths, strict=True) if length]
+    node.input[1] = w.constant(lengths[lengths != 0])
+    if len(node.output) == 1:
+        w.alias[node.output[0]] = node.input[0]
+    return len(node.output) == 1
 
 
 def _stacked(w: Walk, parts: Sequence[str], axis: int = 0) -> str:
@@ -288,7 +333,9 @@ def _split(w: Walk, node: onnx.NodeProto) -> list[str]:
 
 
 _RULES = {
+    **dict.fromkeys(functions.NAMES, functions.laid_out),
     "Cast": _cast,
+    "Concat": _concat,
     "ConcatFromSequence": _sequence,
     "Gather": _gather,
     "Identity": _identity,
@@ -304,5 +351,6 @@ _RULES = {
     "SequenceLength": _sequence,
     "Shape": _shape,
     "Size": _size,
+    "Split": _parts,
     "SplitToSequence": _sequence,
 }

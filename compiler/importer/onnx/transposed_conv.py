@@ -14,24 +14,26 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from onnx import helper
 
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
 
 _TO_THE_END = 2**31 - 1
+_PADDING = ("auto_pad", "output_padding", "output_shape", "pads")
 
 
 def conv_transpose(r: Rewriter) -> bool:
     """Of one group with constant weights, along one axis or with one stride along both."""
     x, w, bias = (*r.node.input, "")[:3]
+    _name_pads(r)
     weight = r.constants.get(w)
     if weight is None or weight.ndim not in (3, 4) or (bias and bias not in r.constants):
         return False
     spatial = weight.ndim - 2
     kernel = weight.shape[2:]
     strides = set(r.attribute("strides", [1] * spatial))
-    special = r.attribute("output_shape", []) or r.attribute("auto_pad", b"NOTSET") != b"NOTSET"
     dilated = max(r.attribute("dilations", [1])) > 1
-    if special or dilated or r.attribute("group", 1) != 1 or len(strides) > 1:
+    if dilated or r.attribute("group", 1) != 1 or len(strides) > 1:
         return False
     stride = strides.pop()
     taps = [math.ceil(k / stride) for k in kernel]
@@ -57,6 +59,33 @@ def conv_transpose(r: Rewriter) -> bool:
         ends = [-n if n else _TO_THE_END for n in over]
         _slice(r, many, pads[:spatial], ends, list(range(2, 2 + spatial)), out)
     return True
+
+
+def _name_pads(r: Rewriter) -> None:
+    """Write the wanted size of a node as pads, as ONNX defines them."""
+    sizes = [
+        list(shape or ())[2:] for _, shape in (r.types.get(n, (0, None)) for n in r.node.input)
+    ]
+    wanted, auto = r.attribute("output_shape", []), r.attribute("auto_pad", b"NOTSET")
+    if not sizes[0] or not sizes[1] or not (wanted or auto in (b"SAME_UPPER", b"SAME_LOWER")):
+        return
+    spatial = len(sizes[0])
+    steps = [r.attribute(n, [1] * spatial) for n in ("strides", "dilations")]
+    longer = r.attribute("output_padding", [0] * spatial)
+    wanted = wanted[-spatial:] or [n * s for n, s in zip(sizes[0], steps[0], strict=True)]
+    first, last = [], []
+    for d in range(spatial):
+        kernel = (sizes[1][d] - 1) * steps[1][d] + 1
+        over = (sizes[0][d] - 1) * steps[0][d] + longer[d] + kernel - wanted[d]
+        longer[d] += max(-over, 0)
+        over = max(over, 0)
+        first.append(over // 2 if auto == b"SAME_UPPER" else over - over // 2)
+        last.append(over - first[-1])
+    kept = [a for a in r.node.attribute if a.name not in _PADDING]
+    del r.node.attribute[:]
+    r.node.attribute.extend(kept)
+    r.node.attribute.append(helper.make_attribute("pads", first + last))
+    r.node.attribute.append(helper.make_attribute("output_padding", longer))
 
 
 def _of_each_pixel(weight: NDArray[Any], taps: list[int], stride: int) -> NDArray[Any]:

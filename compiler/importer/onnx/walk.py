@@ -107,6 +107,7 @@ class Walk:
             for name, value in given.items()
             if self.shape(name) is not None
         }
+        self.limits: set[str] = set()
         self.stored = {t.name: t for t in graph.initializer}
         for tensor in graph.initializer:
             self.known(tensor.name, tensor)
@@ -184,6 +185,8 @@ class Walk:
             return
         inferred = self.infer(node)
         self._check_size(node, inferred)
+        if self._is_empty(node, inferred):
+            return
         if node.op_type not in _KEPT and all(n in self.values for n in node.input if n):
             sizes = [t.tensor_type for t in inferred.values()]
             fits = all(
@@ -200,6 +203,17 @@ class Walk:
             elif name in self.declared:
                 self.types[name] = self.declared[name]
         self.nodes.append(node)
+
+    def _is_empty(self, node: onnx.NodeProto, inferred: Mapping[str, TypeProto]) -> bool:
+        """Whether the one result has no elements, so that it is known."""
+        dims = [d for t in inferred.values() for d in t.tensor_type.shape.dim]
+        known = len(inferred) == 1 and all(d.HasField("dim_value") for d in dims)
+        shape = [d.dim_value for d in dims]
+        if not known or 0 not in shape:
+            return False
+        name, kind = next((n, t.tensor_type.elem_type) for n, t in inferred.items())
+        self.settle(name, np.zeros(shape, helper.tensor_dtype_to_np_dtype(kind)))
+        return True
 
     def _computation(self, node: onnx.NodeProto) -> Hashable:
         """All that the results of a small node of constants hang on; None for any other node.
@@ -239,8 +253,12 @@ class Walk:
                 for n in types
                 if n in self.values and self.values[n].size <= _MAX_DATA
             }
+            bare = onnx.NodeProto()  # without attributes of ours
+            bare.CopyFrom(node)
+            bare.ClearField("attribute")
+            bare.attribute.extend(a for a in node.attribute if a.name in schema.attributes)
             found: Mapping[str, TypeProto] = shape_inference.infer_node_outputs(
-                schema, node, types, data, opset_imports=self.imports, ir_version=self.ir_version
+                schema, bare, types, data, opset_imports=self.imports, ir_version=self.ir_version
             )
         except Exception:  # unknown domain or input, or an inference that fails
             return {}

@@ -104,6 +104,29 @@ g (int64[rows, whole] mask, float[n, past, 4] held) => (float[n, whole, 4] y)
 }
 """.replace("TABLE", f"{{{', '.join(f'{n / 5:.1f}' for n in range(120))}}}")
 
+ANCHORS = """
+<ir_version: 9, opset_import: ["" : 17]>
+g (float[n, 3, height, width] x) => (float[n, 3, height, width] y)
+{
+    zero = Constant<value_float = 0.0>()
+    one = Constant<value_float = 1.0>()
+    half = Constant<value_float = 0.5>()
+    lines = Shape<start = 2, end = 3>(x)
+    h = Squeeze(lines)
+    end = Cast<to = 1>(h)
+    rows = Range(zero, end, one)
+    middles = Add(rows, half)
+    wide = Constant<value_ints = [-1, 1]>()
+    column = Reshape(middles, wide)
+    columns = Shape<start = 3, end = 4>(x)
+    w = Squeeze(columns)
+    last = Cast<to = 1>(w)
+    line = Range(zero, last, one)
+    grid = Add(column, line)
+    y = Mul(x, grid)
+}
+"""
+
 
 def written(folder: Path, text: str) -> Path:
     path = folder / "m.onnx"
@@ -155,6 +178,18 @@ def test_of_two_lengths_that_share_the_rows_of_a_table_one_stays(tmp_path: Path)
     sizes = [{"batch": n, "length": k, "past": 9} for n, k in ((2, 5), (1, 1), (4, 31))]
     made = checked(path, tmp_path, sizes, behind)
     assert [note.partition(":")[0] for note in made.notes] == ["past stays 9"]
+
+
+def test_anchors_of_floats_take_any_height_and_width(tmp_path: Path) -> None:
+    """As exporters of detectors write them: a Range over a size that is a float."""
+
+    def drawn(size: dict[str, int]) -> dict[str, Any]:
+        shape = (size["n"], 3, size["height"], size["width"])
+        return {"x": RNG.standard_normal(shape).astype(np.float32)}
+
+    sizes = [{"n": n, "height": h, "width": w} for n, h, w in ((1, 6, 8), (2, 5, 9), (1, 17, 3))]
+    made = checked(written(tmp_path, ANCHORS), tmp_path, sizes, drawn)
+    assert made.notes == () and {d.name for d in made.plan.dims} == {"n", "height", "width"}
 
 
 def decoded(sizes: dict[str, int]) -> dict[str, Any]:

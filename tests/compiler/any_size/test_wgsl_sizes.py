@@ -24,6 +24,7 @@ from nnjit_studio.compiler.any_size.kernels.wgsl_text import (
 from nnjit_studio.compiler.any_size.refusal import refused
 from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
+    Binary,
     Buffer,
     Call,
     Const,
@@ -198,3 +199,24 @@ def test_the_place_behind_a_number_of_rows_is_not_rounded(tmp_path: Path) -> Non
     for tokens in (2, 7, 64):
         numbers = {scalar.at({"n": tokens}) for scalar in document.sizes}
         assert numbers == {tokens, width * (tokens + 1)}
+
+
+def flags(extent: int) -> Program:
+    """y[extent] = x[extent] <= 5, whose results are bytes, four in a word"""
+    index = Var("i")
+    value = Binary("le", Load("x", index), Const(5, "i32"))
+    buffers = (Buffer("x", "i32", (extent,), "input"), Buffer("y", "bool", (extent,), "output"))
+    stage = Stage("s", (Axis("i", extent),), (Store("y", index, value),))
+    return Program("flags", buffers, (stage,))
+
+
+def test_bytes_of_a_past_and_one_more_are_all_written() -> None:
+    """Words of four bytes of n + 1: as many as of n, but where four divide n."""
+    more = n + 1
+    made = any_size_document(
+        "k", lambda sizes: flags(sizes["n"] + 1), (more,), (N,), (more,), {"n": 9}
+    )
+    document = OpenDocument.from_json(json.loads(made.data), (N,))
+    for extent in (4, 5, 6, 7, 40, 41):
+        words = -(-(extent + 1) // 4)
+        assert words in [scalar.at({"n": extent}) for scalar in document.sizes], extent

@@ -14,6 +14,8 @@ from run_plan import run_by_kernels
 from nnjit_studio.compiler.importer import import_model
 from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.compiler.importer.model import import_with
+from nnjit_studio.compiler.importer.onnx.contrib import expand
+from nnjit_studio.compiler.importer.onnx.fold import fold
 from nnjit_studio.compiler.importer.passes import Import
 from nnjit_studio.errors import UnsupportedOpError
 from nnjit_studio.model import GivenShapes
@@ -95,3 +97,12 @@ def test_weights_that_are_computed_are_refused(tmp_path: Path) -> None:
     onnx.save(model, path)
     with pytest.raises(UnsupportedOpError, match="a constant weight"):
         import_model(path, tmp_path / "w.bin")
+
+
+def test_shapes_behind_a_layer_are_known(tmp_path: Path) -> None:
+    path = tmp_path / "q.onnx"
+    save(path, "DynamicQuantizeLSTM", operands(True, True), NAMES)
+    model = onnx.load(path)
+    model.graph.node.append(helper.make_node("Shape", ["y"], ["n"]))
+    model.graph.output.append(helper.make_tensor_value_info("n", TensorProto.INT64, [4]))
+    assert "Shape" not in [node.op_type for node in fold(expand(model)).graph.node]

@@ -1,0 +1,35 @@
+"""Forms of operators that are refused, with what they would need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
+
+
+def max_pool(r: Rewriter) -> bool:
+    if len(r.node.output) > 1 and r.node.output[1]:
+        raise r.refuse("to leave out its second output, the indices")
+    return False
+
+
+def known_ahead(*positions: int) -> Callable[[Rewriter], bool]:
+    """The rule of an operator whose inputs at these positions say what is made."""
+
+    def rule(r: Rewriter) -> bool:
+        for i in positions:
+            if i < len(r.node.input) and r.node.input[i]:
+                r.constant(i, "shape, axis or limit that is known ahead")
+        return False
+
+    return rule
+
+
+def space_to_depth(r: Rewriter) -> bool:
+    if r.attribute("mode", b"DCR") != b"DCR":
+        raise r.refuse("the mode DCR")
+    return False
+
+
+def sized_by_data(r: Rewriter) -> bool:
+    raise r.refuse("dynamic shapes: its output is as large as its data says")

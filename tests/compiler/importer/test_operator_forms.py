@@ -1,0 +1,158 @@
+"""Forms of ONNX operators that the converters of the importer take wrongly or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper
+from operator_cases import Case, case, draw, i64, model_of
+from operator_table import RUNS, status
+
+
+def resizes() -> Iterator[Case]:
+    image, none = draw("f32", 1, 2, 5, 7), np.zeros(0, np.float32)
+    for mode in ("nearest", "linear", "cubic"):
+        for how in ("half_pixel", "asymmetric", "align_corners", "half_pixel_symmetric"):
+            scales = np.array([1, 1, 0.75, 1.25], np.float32)
+            yield case(
+                "Resize", "f32", image, none, scales, weights=(1, 2), opset=19,
+                variant=f"{mode} {how}", mode=mode, coordinate_transformation_mode=how,
+            )  # fmt: skip
+        if mode != "nearest":
+            yield case(
+                "Resize", "f32", image, none, none, i64(1, 2, 2, 3), weights=(1, 2, 3), opset=19,
+                variant=f"{mode} antialias", mode=mode, antialias=1,
+            )  # fmt: skip
+    scales = np.array([1, 1, 0.8, 0.6], np.float32)
+    yield case(
+        "Resize", "f32", image, none, scales, weights=(1, 2), variant="exclude outside",
+        mode="cubic", exclude_outside=1, cubic_coeff_a=-0.5,
+    )  # fmt: skip
+    for policy in ("not_larger", "not_smaller"):
+        yield case(
+            "Resize", "f32", image, none, none, i64(7, 8), weights=(1, 2, 3), opset=19,
+            variant=policy, axes=[2, 3], keep_aspect_ratio_policy=policy,
+        )  # fmt: skip
+    last = draw("f32", 1, 4, 5, 3)
+    scales = np.array([1, 2, 2, 1], np.float32)
+    yield case("Resize", "f32", last, none, scales, weights=(1, 2), variant="channels last")
+    for mode in ("nearest", "linear"):
+        scales = np.array([1, 1, 2, 1.5], np.float32)
+        yield case("Resize", "f32", image, scales, weights=(1,), opset=10, variant=mode, mode=mode)
+        yield case("Upsample", "f32", image, scales, weights=(1,), opset=9, variant=mode, mode=mode)
+    held = [1.0, 1.0, 2.0, 3.0]
+    yield case("Upsample", "f32", image, opset=8, variant="attribute", scales=held)
+
+
+def transposed() -> Iterator[Case]:
+    x, w = draw("f32", 1, 2, 3, 4), draw("f32", 2, 3, 3, 3, seed=1)
+    for auto in ("NOTSET", "SAME_UPPER", "SAME_LOWER"):
+        for size in ([10, 8], [8, 7], [5, 7]):
+            yield case(
+                "ConvTranspose", "f32", x, w, weights=(1,), variant=f"{auto} {size}",
+                auto_pad=auto, output_shape=size, strides=[3, 2], kernel_shape=[3, 3],
+            )  # fmt: skip
+    grouped = draw("f32", 2, 2, 3, 3, seed=1)
+    yield case(
+        "ConvTranspose", "f32", x, grouped, weights=(1,), variant="grouped", group=2,
+        output_shape=[5, 7], strides=[2, 2],
+    )  # fmt: skip
+
+
+def statistics() -> Iterator[Case]:
+    x = draw("f32", 3, 4, 5)
+    for axis in (-1, 1):
+        shape = x.shape[axis:]
+        given = (x, draw("f32", *shape, seed=1), draw("f32", *shape, seed=2))
+        yield case(
+            "LayerNormalization", "f32", *given, weights=(1, 2), outputs=3, axis=axis,
+            variant=f"axis {axis}",
+        )  # fmt: skip
+    parts = [draw("f32", 4, low=0.1, seed=s) for s in range(4)]
+    yield case("BatchNormalization", "f32", x, *parts, outputs=3, training_mode=1)
+    yield case("Dropout", "f32", np.array([[1, np.nan, np.inf]], np.float32), outputs=2)
+    rows = np.array([[1, 2, 2], [0, 0, 0]], np.float32)
+    for p in (1, 2):
+        yield case("LpNormalization", "f32", rows, p=p, variant=f"zeros {p}")
+
+
+def functions() -> Iterator[Case]:
+    """Operators that ONNX defines by others."""
+    q, k, v = (draw("f32", 2, 4, n, 8, seed=n) for n in (3, 5, 5))
+    shared = draw("f32", 2, 2, 5, 8), draw("f32", 2, 2, 5, 6)
+    none = np.array([[True, False, True, True, True], [False] * 5, [True] * 5])
+    given = {"opset": 23}
+    yield case("Attention", "f32", q, k, v, **given)
+    yield case("Attention", "f32", q, k, v, variant="causal", is_causal=1, **given)
+    yield case("Attention", "f32", q, *shared, variant="grouped", scale=0.3, softcap=2.0, **given)
+    yield case("Attention", "f32", q, k, v, none, variant="a row hidden", opset=24)
+    past = draw("f32", 2, 4, 6, 8), draw("f32", 2, 4, 6, 8, seed=9)
+    yield case("Attention", "f32", q, k, v, None, *past, outputs=3, variant="past", **given)
+    packed = [draw("f32", 2, n, 32, seed=n) for n in (3, 5, 5)]
+    heads = {"q_num_heads": 4, "kv_num_heads": 4}
+    yield case("Attention", "f32", *packed, variant="packed", **heads, **given)
+    for axis in (0, -1):
+        x = draw("f32", 3, 4)
+        scale = draw("f32", *x.shape[axis:], seed=1)
+        yield case(
+            "RMSNormalization", "f32", x, scale, weights=(1,), variant=f"axis {axis}", axis=axis,
+            **given,
+        )  # fmt: skip
+    crop = i64(4, 6)
+    yield case("CenterCropPad", "f32", draw("f32", 5, 3), crop, weights=(1,), opset=18)
+    yield case("Swish", "f32", draw("f32", 5, 3), opset=24)
+    labels = np.array([0, 2, 1, 1])
+    yield case("SoftmaxCrossEntropyLoss", "f32", draw("f32", 4, 3), labels, outputs=2)
+
+
+def empty_parts() -> Iterator[Case]:
+    """A rotation of whole heads cuts them so."""
+    x = draw("f32", 2, 6)
+    nodes = [
+        helper.make_node("Split", ["x", "sizes"], ["some", "none"], axis=1),
+        helper.make_node("Slice", ["x", "six", "seven", "one"], ["nothing"]),
+        helper.make_node("Neg", ["some"], ["turned"]),
+        helper.make_node("Concat", ["turned", "none", "nothing"], ["y"], axis=1),
+    ]
+    held = {"sizes": i64(6, 0), "six": i64(6), "seven": i64(7), "one": i64(1)}
+    yield Case("Concat", "f32", "empty", model_of(nodes, {"x": x}, held, ["y"], 17), {"x": x})
+
+
+CASES = [c for group in (resizes, transposed, statistics, functions, empty_parts) for c in group()]
+
+
+@pytest.mark.parametrize("given", CASES, ids=[c.name for c in CASES])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_it_runs_and_is_right(given: Case, tmp_path: Path) -> None:
+    assert status(given, tmp_path) == RUNS
+
+
+@pytest.mark.parametrize(
+    ("given", "needs"),
+    [
+        (case("Expand", "f32", draw("f32", 3, 1), i64(3, 4)), "a constant shape"),
+        (case("Range", "i64", *map(np.asarray, i64(0, 9, 2))), "a constant shape"),
+        (case("HannWindow", "i32", np.array(9, np.int32)), "of node"),
+        (
+            case("SpaceToDepth", "f32", draw("f32", 1, 2, 4, 4), blocksize=2, mode="CRD", opset=28),
+            "the mode DCR",
+        ),
+        (
+            case("Resize", "f32", draw("f32", 1, 1, 4, 4), None, None, i64(1, 1, 2, 2)),
+            "known ahead",
+        ),
+    ],
+    ids=lambda x: x.name if isinstance(x, Case) else "",
+)
+def test_it_is_refused_with_what_it_needs(given: Case, needs: str, tmp_path: Path) -> None:
+    assert needs in status(given, tmp_path)
+
+
+def test_an_opset_named_twice_is_one(tmp_path: Path) -> None:
+    """onnx.compose.merge_models writes both models' imports."""
+    given = case("Relu", "f32", draw("f32", 3))
+    given.model.opset_import.append(helper.make_opsetid("", 17))
+    assert status(given, tmp_path) == RUNS
