@@ -54,7 +54,7 @@ function handler(session) {
     endProfiling: refuse,
     dispose: () => session.release(),
     async run(feeds, fetches) {
-      const inputs = Object.fromEntries(Object.entries(feeds).map(([name, { type, data, dims }]) => [name, new Tensor(type, plain(type, data), dims)]));
+      const inputs = Object.fromEntries(Object.entries(feeds).map(([name, { type, data, dims }]) => [name, new Tensor(type, data, dims)]));
       const outputs = await session.run(inputs, Object.keys(fetches));
       return Object.fromEntries(Object.entries(outputs).map(([name, { type, data, dims }]) => [name, filled(fetches[name], type, data, dims) ?? new OrtTensor(/** @type {any} */ (type), data, dims)]));
     },
@@ -76,6 +76,3 @@ function filled(given, type, data, dims) {
   else new Uint8Array(/** @type {any} */ (given.data).buffer, /** @type {any} */ (given.data).byteOffset, data.byteLength).set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
   return given;
 }
-
-/** Halves as the engine takes them. @param {string} type @param {any} data */
-const plain = (type, data) => (type === "float16" && !(data instanceof Uint16Array) ? new Uint16Array(data.buffer, data.byteOffset, data.length) : data);

@@ -23,7 +23,8 @@ export class Tensor {
   constructor(typeOrData, dataOrDims, dims) {
     const named = typeof typeOrData === "string";
     const type = named ? typeOrData : typeOf(typeOrData);
-    const values = named ? dataOrDims : typeOrData;
+    const given = named ? dataOrDims : typeOrData;
+    const values = type === "float16" ? bitsOf(given) : given;
     if (!(type in DTYPES)) throw new EngineError(`The tensor type "${type}" is not supported.`, `Use one of ${Object.keys(DTYPES).join(", ")}.`);
     const Typed = ARRAYS[DTYPES[type]];
     if (ArrayBuffer.isView(values) && !(values instanceof Typed))
@@ -71,6 +72,20 @@ export const disposals = new WeakMap();
 
 /** @param {unknown} data */
 function typeOf(data) {
+  if (isHalf(data)) return "float16";
   // bool shares its array with uint8 and has to be named
   return Object.keys(DTYPES).find((name) => data instanceof ARRAYS[DTYPES[name]]) ?? typeof data;
+}
+
+const { Float16Array } = /** @type {any} */ (globalThis);
+
+/** @param {unknown} data */
+const isHalf = (data) => Float16Array && data instanceof Float16Array;
+
+/** Halves as their bits, which are what kernels read. @param {any} values */
+function bitsOf(values) {
+  if (ArrayBuffer.isView(values) && !isHalf(values)) return values;
+  if (!Float16Array) throw new EngineError("A float16 tensor takes a Uint16Array in this browser.");
+  const { buffer, byteOffset, length } = isHalf(values) ? values : Float16Array.from(values);
+  return new Uint16Array(buffer, byteOffset, length);
 }

@@ -4,13 +4,14 @@ import { openOurs } from "../sessions.js";
 
 /**
  * The largest difference of an element, by the largest value that is expected; infinite where shapes differ.
- * @param {{data: any, dims: readonly number[]}} got @param {{data: any, dims: number[]}} expected
+ * @param {{type: string, data: any, dims: readonly number[]}} got @param {{data: any, dims: number[]}} expected
  */
 function error(got, { data, dims }) {
   if (String(got.dims) !== String(dims)) return Infinity;
+  const found = got.type === "float16" ? new data.constructor(got.data.buffer, got.data.byteOffset, data.length) : got.data;
   let [off, scale] = [0, 1e-30];
   data.forEach((/** @type {number | bigint} */ value, /** @type {number} */ i) => {
-    off = Math.max(off, Math.abs(Number(got.data[i]) - Number(value)));
+    off = Math.max(off, Math.abs(Number(found[i]) - Number(value)));
     scale = Math.max(scale, Math.abs(Number(value)));
   });
   return off / scale;

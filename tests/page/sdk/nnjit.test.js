@@ -266,6 +266,10 @@ test("tensors have the types, checks and views of ONNX Runtime", () => {
   assert.deepEqual(new Tensor("bool", [1, 0], [2]).data, Uint8Array.of(1, 0));
   assert.equal(new Tensor(Int32Array.of(1, 2), [1, 2]).type, "int32");
   assert.equal(new Tensor(Uint8Array.of(1)).type, "uint8");
+  const halves = new globalThis.Float16Array([0, 0.5, -2]).subarray(1);
+  for (const tensor of [new Tensor("float16", halves, [2]), new Tensor(halves, [2]), new Tensor("float16", [0.5, -2], [2])])
+    assert.deepEqual([tensor.type, tensor.data], ["float16", Uint16Array.of(0x3800, 0xc000)]);
+  assert.deepEqual(new Tensor("float16", Uint16Array.of(0x3800), [1]).data, Uint16Array.of(0x3800), "bits stay bits");
   const data = Float32Array.of(1, 2, 3, 4);
   const tensor = new Tensor("float32", data, [2, 2]);
   assert.equal(tensor.data, data);
