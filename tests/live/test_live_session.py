@@ -163,6 +163,23 @@ def test_what_is_fast_on_blocks_alone_does_not_stay(given: Runtime) -> None:
     assert len(events["swapped"]) == 2
 
 
+def test_the_model_decides_between_donors_whose_rates_are_near(given: Runtime) -> None:
+    class Misleading(Page):
+        def rate(self, kernels: Sequence[Kernel], *_: Any) -> list[float]:
+            told = {BEST: 66.0, (6, 8): 60.0}
+            return [told.get(tile_of(k), 72.0) if k.candidate else PLAIN_MS for k in kernels]
+
+    live = session(Misleading(), given, Database())
+    events = run(live)
+    assert tile_of(live.winner) == BEST
+    assert len(events["swapped"]) == 2
+    met = [e.to_json() for e in events["measured"]]
+    (won,) = [m for m in met if m["state"] == "won"]
+    assert won["candidate"] == live.winner.settings
+    assert won["speedup"] > 1.5
+    assert {m["state"] for m in met if m is not won} <= {"slower", "not told apart"}
+
+
 def test_donors_that_gain_nothing_are_not_swapped_in(given: Runtime) -> None:
     page = Page(rated=110.0, real=110.0)
     live = session(page, given, Database())

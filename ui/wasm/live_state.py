@@ -102,7 +102,7 @@ class LiveState:
             case ev.Trying(phase="check"):
                 self._try(event.candidate, "Proving")
             case ev.Trying(phase="duel"):
-                self._try(event.candidate, "In turns with what serves:")
+                self._try(event.candidate, "Inferences in turns:")
             case Rated():
                 for settings, rate in event.gflops.items():
                     self._change(settings, alone=rate)

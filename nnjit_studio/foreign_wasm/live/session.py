@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import statistics
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 
 from nnjit_studio.compiler.version import COMPILER_VERSION
 from nnjit_studio.errors import PageError, UserError
 from nnjit_studio.foreign_wasm.live.donors import Block, candidates, donor, tile_of, workload_of
 from nnjit_studio.foreign_wasm.live.events import Answers, Rated
+from nnjit_studio.foreign_wasm.live.heats import Heats
 from nnjit_studio.foreign_wasm.live.job import Runtime
 from nnjit_studio.foreign_wasm.live.layout import ORIGINAL
 from nnjit_studio.foreign_wasm.live.page import EXACT_TIER, SETTLE, LivePage, refusal
 from nnjit_studio.model import Workload
-from nnjit_studio.records import DeviceProfile, Kernel, KernelKey, MeasurePolicy, TuningRecord
+from nnjit_studio.records import DeviceProfile, Kernel, KernelKey, TuningRecord
 from nnjit_studio.records.estimate import Ratio
 from nnjit_studio.records.gain import UNCHANGED, ModelGain
 from nnjit_studio.records.outcomes import COMPARED
 from nnjit_studio.space.lite_space import SpaceEntry, naive_size
-from nnjit_studio.tuner.evaluator import duel
 from nnjit_studio.tuner.events import (
     Event,
     Finished,
@@ -36,27 +36,24 @@ from nnjit_studio.tuner.events import (
 )
 from nnjit_studio.tuner.protocols import Clock, Records
 from nnjit_studio.tuner.search.stored_records import stored_winner
-from nnjit_studio.tuner.swap_policy import SwapPolicy, Verdict, gflops_of
+from nnjit_studio.tuner.swap_policy import Verdict, gflops_of
 
 WARM_UP_RUNS = 3
 RATED_ROUNDS = 3
 """The first is the engine's baseline tier."""
 RATE_MS = 1.5
 """Of a sample of one block, off the model's way."""
-FINALISTS = 3
+FINALISTS = 8
 """Donors, the best rated, that meet between inferences."""
-NEAR = 1.05
-"""Donors rated slower than the best by more are no finalists: a model's time dilutes a gain."""
+NEAR = 1.3
+"""Donors rated slower than the best by more are no finalists. Closer rates do not tell
+which is faster in the model: they are of one thread, and of moments that other programs disturb."""
 MIN_SAMPLE_MS = 20.0
 LEAST_RATED_GAIN = 1.05
-"""Of the best donor over the originals on the recorded blocks, for it to serve before its duel."""
-FIRST_DUEL = SwapPolicy(min_gain=0.01, looks=(2, 4, 8, 16, 32))
-DUELS = SwapPolicy(min_gain=0.005, looks=(2, 4, 8))
-"""A swap costs nothing, so a small gain is worth one; the last percent is not worth the time."""
-DUEL_MS, LEAST_DUEL_MS = 6000.0, 500.0
+"""Of the best donor over the originals on the recorded blocks, for it to serve before its heat."""
 TILES_UNTIL, UNROLLS_UNTIL = 0.25, 0.4
 """Shares of the time after which no further tile is tried, and no further unroll: on a busy
-machine the duels need what is left."""
+machine the heats need what is left."""
 LEAST_DONORS = 4
 VARIED = 2
 """Tiles, the best rated, that are tried with every unroll."""
@@ -157,6 +154,8 @@ class LiveSession:
         varied = [k for k in varied if tile_of(k) in tiles]
         yield from self._prove(workload, varied, UNROLLS_UNTIL)
         finalists = self._rank(blocks)
+        if self.winner not in (self.plain, *finalists):
+            finalists.append(self.winner)
         yield self._rates()
         yield from self._finals(workload, finalists)
 
@@ -193,55 +192,57 @@ class LiveSession:
         return [k for k in self.donors if self._rated[k] <= NEAR * least][:FINALISTS]
 
     def _finals(self, workload: Workload, finalists: Sequence[Kernel]) -> Iterator[Event]:
-        """The best rated serves at once, unless a duel with the originals shows otherwise."""
+        """The best rated serves at once; the fastest in turns with all others from then on."""
         if finalists and self.winner is self.plain:
             best = finalists[0]
             if self._rated[self.plain] >= LEAST_RATED_GAIN * self._rated[best]:
                 ms = statistics.median(self._set.page.race([best], 2, MIN_SAMPLE_MS)[0])
                 yield self._swap(workload, best, ms)
-        for number, kernel in enumerate(finalists, 1):
-            first = number == 1 and self.winner in (kernel, self.plain)
-            if self._over() or not (first or self._has_time_for_a_duel()):
-                return
-            if kernel is self.winner and not first:
-                continue
+        if not finalists or self._over():
+            return
+        heats = Heats(
+            lambda kernels, rounds: self._set.page.race(kernels, rounds, MIN_SAMPLE_MS),
+            list(finalists),
+            self.plain,
+            lambda: 1000 * (self._seconds - self.t_s()),
+            max(self._before_ms, MIN_SAMPLE_MS),
+            SETTLE,
+        )
+        for kernel in finalists:
             yield Trying(self.t_s(), workload.key, kernel.settings, "duel")
-            ms = yield from self._duel(workload, kernel, self.plain if first else self.winner)
+        for number, kernels in enumerate(heats.run(), 1):
+            self._check()
             yield self.answers()
-            yield RoundDone(
-                self.t_s(),
-                workload.key,
-                number,
-                kernel.settings,
-                gflops_of(workload.flops, ms),
-                gflops_of(workload.flops, self._best_ms),
-                self.winner.settings,
-                len(finalists) - number,
-                self._best_ms,
-                max(0.0, self._seconds - self.t_s()),
-            )
+            for kernel in kernels:
+                ms = statistics.median(heats.samples[kernel])
+                yield RoundDone(
+                    self.t_s(),
+                    workload.key,
+                    number,
+                    kernel.settings,
+                    gflops_of(workload.flops, ms),
+                    gflops_of(workload.flops, self._best_ms),
+                    self.winner.settings,
+                    len(kernels) - 1,
+                    self._best_ms,
+                    max(0.0, self._seconds - self.t_s()),
+                )
+        yield from self._settled(workload, heats)
 
-    def _duel(
-        self, workload: Workload, kernel: Kernel, incumbent: Kernel
-    ) -> Generator[Event, None, float]:
-        """A finalist against what serves, or the originals; median ms of its inferences."""
-        left_ms = max(LEAST_DUEL_MS, 1000 * (self._seconds - self.t_s()))
-        policy = MeasurePolicy(min_sample_ms=MIN_SAMPLE_MS, max_ms=min(DUEL_MS, left_ms))
-        page, thresholds = self._set.page, FIRST_DUEL if incumbent is self.plain else DUELS
-        fitting = (n for n in thresholds.looks if 2 * n * self._best_ms <= left_ms)
-        thresholds = replace(thresholds, looks=tuple(fitting) or thresholds.looks[:1])
-        result, verdict = duel(page, kernel, incumbent, workload.flops, None, policy, thresholds)
-        self._check()
-        samples, others = result.samples_ms, result.incumbent_ms
-        yield self._recorded(workload, kernel, verdict, samples, others)
-        ms = statistics.median(samples)
-        if kernel is self.winner and verdict.speedup < 1:
-            yield self._swap(workload, incumbent, statistics.median(others))
-        elif kernel is self.winner:
-            self._best_ms = ms
-        elif verdict.state == "won":
-            yield self._swap(workload, kernel, ms)
-        return ms
+    def _settled(self, workload: Workload, heats: Heats) -> Iterator[Event]:
+        """The fastest serves, judged against the originals; all others are judged against it."""
+        first = heats.ranked([heats.running[0], self.plain])[0]
+        ms = statistics.median(heats.samples[first])
+        if first is not self.winner:
+            yield self._swap(workload, first, ms)
+        self._best_ms = ms
+        for kernel in heats.samples:
+            if kernel is not self.plain:
+                incumbent = self.plain if kernel is first else first
+                verdict = heats.verdict(kernel, incumbent, workload.flops)
+                samples = heats.samples[kernel]
+                others = heats.samples[incumbent][: len(samples)]
+                yield self._recorded(workload, kernel, verdict, samples, others)
 
     def _adopted(
         self, workload: Workload, made: Iterable[Kernel], stored: TuningRecord | None
@@ -385,11 +386,6 @@ class LiveSession:
     def t_s(self) -> float:
         """Seconds since the session began."""
         return self._set.clock.monotonic_s() - self._began_s
-
-    def _has_time_for_a_duel(self) -> bool:
-        """For its first look, with the inferences that settle."""
-        runs = 2 * (DUELS.min_pairs + SETTLE)
-        return self.t_s() + runs * self._best_ms / 1000 <= self._seconds
 
     def _over(self, share: float = 1.0) -> bool:
         return self.t_s() >= share * self._seconds
