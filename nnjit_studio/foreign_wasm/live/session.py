@@ -213,6 +213,7 @@ class LiveSession:
         for number, kernels in enumerate(heats.run(), 1):
             self._check()
             yield self.answers()
+            yield from self._lead(workload, heats)
             for kernel in kernels:
                 ms = statistics.median(heats.samples[kernel])
                 yield RoundDone(
@@ -227,18 +228,21 @@ class LiveSession:
                     self._best_ms,
                     max(0.0, self._seconds - self.t_s()),
                 )
-        yield from self._settled(workload, heats)
+        yield from self._judged(workload, heats)
 
-    def _settled(self, workload: Workload, heats: Heats) -> Iterator[Event]:
-        """The fastest serves, judged against the originals; all others are judged against it."""
+    def _lead(self, workload: Workload, heats: Heats) -> Iterator[Event]:
+        """The fastest until now serves; the originals, if they are."""
         first = heats.ranked([heats.running[0], self.plain])[0]
         ms = statistics.median(heats.samples[first])
         if first is not self.winner:
             yield self._swap(workload, first, ms)
         self._best_ms = ms
+
+    def _judged(self, workload: Workload, heats: Heats) -> Iterator[Event]:
+        """What serves, judged against the originals; all others are judged against it."""
         for kernel in heats.samples:
             if kernel is not self.plain:
-                incumbent = self.plain if kernel is first else first
+                incumbent = self.plain if kernel is self.winner else self.winner
                 verdict = heats.verdict(kernel, incumbent, workload.flops)
                 samples = heats.samples[kernel]
                 others = heats.samples[incumbent][: len(samples)]
