@@ -51,9 +51,9 @@ which is faster in the model: they are of one thread, and of moments that other 
 MIN_SAMPLE_MS = 20.0
 LEAST_RATED_GAIN = 1.05
 """Of the best donor over the originals on the recorded blocks, for it to serve before its heat."""
-TILES_UNTIL, UNROLLS_UNTIL = 0.25, 0.4
-"""Shares of the time after which no further tile is tried, and no further unroll: on a busy
-machine the heats need what is left."""
+TILES_UNTIL, UNROLLS_UNTIL, HEATS_UNTIL = 0.25, 0.4, 0.96
+"""Shares of the time after which no further tile is tried, no further unroll, and the last round
+should be over: on a busy machine the heats need what is left, and take longer than foreseen."""
 LEAST_DONORS = 4
 VARIED = 2
 """Tiles, the best rated, that are tried with every unroll."""
@@ -204,7 +204,7 @@ class LiveSession:
             lambda kernels, rounds: self._set.page.race(kernels, rounds, MIN_SAMPLE_MS),
             list(finalists),
             self.plain,
-            lambda: 1000 * (self._seconds - self.t_s()),
+            lambda: 1000 * (HEATS_UNTIL * self._seconds - self.t_s()),
             max(self._before_ms, MIN_SAMPLE_MS),
             SETTLE,
         )
