@@ -145,6 +145,18 @@ def test_candidates_are_filtered_by_state(qtbot, window, workbench, model_file):
     assert panel.proxy.rowCount() == len(rows)
 
 
+def test_an_empty_lite_space_tells_what_comes_and_what_to_do(qtbot, window, model_file):
+    panel = window.space
+    assert panel.empty.text() == "Open a model to see its lite spaces."
+    with qtbot.waitSignal(window.session.done):
+        window.open_model(model_file)
+    assert not panel.model.rows and not panel.summary.text()
+    assert "Start tuning (F5)" in panel.empty.text()
+    with qtbot.waitSignal(window.session.done):
+        window.start_tuning()
+    assert panel.model.rows and panel.summary.text() and not panel.empty.text()
+
+
 def enabled(window):
     return {
         name

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QComboBox, QSizePolicy
+from PySide6.QtWidgets import QComboBox, QLabel, QSizePolicy
 
 from nnjit_studio.model.readable import words_of
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS
@@ -18,7 +18,7 @@ from nnjit_studio.ui.state.workload import CandidateRow, WorkloadProgress
 from nnjit_studio.ui.tuning.own_candidate import OwnCandidateBar
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import SteadyLabel, quiet
-from nnjit_studio.ui.widgets.panel import chooser, push_button
+from nnjit_studio.ui.widgets.panel import chooser, push_button, vbox
 from nnjit_studio.ui.widgets.tables import Column, Index, RowsModel, RowsProxy, TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 
@@ -116,9 +116,14 @@ class SpacePanel(TablePanel):
         self.chooser.setMinimumWidth(200)
         self.filter.setMaximumWidth(120)
         self.chooser.activated.connect(lambda i: self._pick_space(self.chooser.itemData(i)))
-        self.summary = quiet(SteadyLabel("Open a model to see its lite spaces."))
+        self.summary = quiet(SteadyLabel(""))
         self.summary.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.lead(self.chooser, self.summary)
+        self.empty = QLabel(wordWrap=True, alignment=Qt.AlignmentFlag.AlignCenter)
+        self.empty.setObjectName("empty")
+        self.empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        vbox(self.empty, on=self.view.viewport(), margins=(24, 0, 24, 0))
+        self.empty.setText(describe(None))
         states = (EVERY_STATE, *(state for state in GLYPHS if state != "default"))
         self.states = chooser("State", "Only candidates of this state", states)
         self.states.currentTextChanged.connect(
@@ -144,8 +149,9 @@ class SpacePanel(TablePanel):
         shown = state.plan if self._of_plan else state.workloads.get(state.selected)
         key = _key(shown) if shown else ""
         self._choose(spaces, key)
-        self.summary.setText(describe(shown))
         rows = shown.rows() if shown else []
+        self.summary.setText(describe(shown) if rows else "")
+        self.empty.setText("" if rows else describe(shown))
         same, self._shown = key == self._shown, key
         self.model.set_rows(rows, keep=same)
         self._hide_foreign(rows)
@@ -212,7 +218,10 @@ def describe(workload: WorkloadProgress | None) -> str:
     if not workload.workload.tunable:
         return "This workload has no schedule template: it runs its default kernel."
     if not workload.total:
-        return "Start tuning (F5) to build this workload's lite space."
+        return (
+            "Start tuning (F5): the candidates of this workload's lite space are then listed here, "
+            "each with its speed and the reason."
+        )
     return (
         f"{workload.total} candidates of {text.count(workload.naive_size)} in the naive space, "
         f"{workload.known} known from the database"
