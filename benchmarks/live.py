@@ -26,8 +26,9 @@ HEAD = (
 )  # fmt: skip
 ABOUT = (
     "`nnjit live`: from the plain module and an empty database. Ms are medians of inferences with "
-    "all kernels in turns after the tuning; 'behind the best' is how much slower the winner's "
-    "median is there than that of the best fixed set of kernels."
+    "all kernels in turns after the tuning; 'behind the best' is how much slower the winner is "
+    "than the best fixed set of kernels, in pairs of rounds other than those that chose the best, "
+    "with a 99.9 % interval."
 )
 
 
@@ -92,7 +93,7 @@ def told(events: list[dict[str, Any]]) -> tuple[list[str], dict[str, float]]:
         f"{flops / winner:.1f}",
         tile_of(raced["winner"]),
         f"{summary['seconds_to_best']:.1f}",
-        f"{raced['behind']:.1%}",
+        share_of(raced),
         str(swaps["swaps"]),
         str(swaps["answers"]),
         str(swaps["wrong"]),
@@ -114,6 +115,13 @@ def elsewhere(races: dict[tuple[str, str, str], dict[str, float]]) -> Iterator[s
                     f"({tile_of(mine)}) are {race[best] / race[mine]:.2f}x as fast as those that "
                     f"are best in {other} ({tile_of(best)})."
                 )
+
+
+def share_of(raced: dict[str, Any]) -> str:
+    """How far the winner is behind the best, with its interval where there are rounds enough."""
+    if raced["low"] is None:
+        return f"{raced['behind']:.1%}"
+    return f"{raced['behind']:.1%} ({raced['low']:.1%} to {raced['high']:.1%})"
 
 
 def tile_of(settings: str) -> str:

@@ -11,6 +11,7 @@ import onnx
 from numpy.typing import NDArray
 
 from nnjit_studio.compiler.onnx_file.arrays import array_of
+from nnjit_studio.compiler.onnx_file.check import opset_of
 
 BLOCK = 32
 """Elements of a weight with a common scale, in 4 bits."""
@@ -59,7 +60,7 @@ def static(model: onnx.ModelProto, feeds: Mapping[str, NDArray[Any]]) -> onnx.Mo
             out,
             Reader(),
             quant_format=QuantFormat.QDQ,
-            per_channel=_opset(model) >= CHANNELS_OPSET,
+            per_channel=opset_of(model) >= CHANNELS_OPSET,
             activation_type=QuantType.QUInt8,
             weight_type=QuantType.QInt8,
         )
@@ -94,10 +95,6 @@ def _prepared(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with the shapes of its tensors, as the tools want it."""
     _silence()
     return onnx.shape_inference.infer_shapes(model)
-
-
-def _opset(model: onnx.ModelProto) -> int:
-    return next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
 
 
 def _saved(write: Any) -> onnx.ModelProto:

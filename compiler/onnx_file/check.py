@@ -99,13 +99,18 @@ def _check_frame(model: onnx.ModelProto) -> None:
         raise ModelError("The model has no outputs, or one of them twice.", "Export it again.")
 
 
+def opset_of(model: onnx.ModelProto) -> int:
+    """The version of ONNX's own operators."""
+    return max((o.version for o in model.opset_import if o.domain in _ONNX), default=1)
+
+
 def _name_domains(model: onnx.ModelProto) -> bool:
     """Give nodes of ONNX Runtime's own operators its domain; whether any was without.
 
     Its tools write some of them into ONNX's domain, where no version of ONNX has them.
     """
     found = False
-    opset = max((o.version for o in model.opset_import if o.domain in _ONNX), default=1)
+    opset = opset_of(model)
     for node in model.graph.node:
         unknown = node.domain in _ONNX and not onnx.defs.has(node.op_type, opset, "")
         if unknown and node.op_type in _runtime_operators():

@@ -51,7 +51,7 @@ def survey(path: Path) -> Survey:
         path,
         hashlib.sha256(path.read_bytes()).hexdigest(),
         sum(map(_nbytes, weights.values())),
-        max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=1),
+        check.opset_of(model),
         tuple(_port(p, readers, weights) for p in ports),
         _graph(model, path.stem, ports, nodes),
         {p.key: p.value[:_NOTE_CHARACTERS] for p in notes},

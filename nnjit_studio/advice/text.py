@@ -13,7 +13,7 @@ from nnjit_studio.advice.records import (
     is_safe,
     ranked,
 )
-from nnjit_studio.verdict.text import kilobytes, milliseconds, times, timing
+from nnjit_studio.verdict.text import exponent, kilobytes, milliseconds, times, timing
 
 COLUMNS = (
     "",
@@ -51,11 +51,7 @@ def mark(row: Row) -> str:
 
 
 def error(found: Measurement) -> str:
-    return "" if found.max_error is None else exponent(found.max_error)
-
-
-def exponent(value: float) -> str:
-    return f"{value:.1e}".replace("e-0", "e-")
+    return "" if found.max_error is None else exponent(found.max_error, 1)
 
 
 def cells(row: Row) -> tuple[str, ...]:

@@ -16,6 +16,11 @@ def milliseconds(ms: float, digits: int = 3) -> str:
     return f"{_digits(value, digits)} {unit}"
 
 
+def exponent(value: float, digits: int = 0) -> str:
+    """A power of ten with so many digits behind the point of its factor, such as 4.0e-4."""
+    return f"{value:.{digits}e}".replace("e-0", "e-")
+
+
 def _digits(value: float, digits: int) -> str:
     text = f"{value:.{digits}g}"
     return f"{float(text):.0f}" if "e" in text else text
@@ -23,7 +28,7 @@ def _digits(value: float, digits: int) -> str:
 
 def _seconds(ms: float, rough: bool) -> str:
     """A time that was taken once: two digits on a busy machine."""
-    return f"{ms / 1e3:.2f} s" if not rough else f"{_digits(ms / 1e3, 2)} s"
+    return f"{_digits(ms / 1e3, 2)} s" if rough else f"{ms / 1e3:.2f} s"
 
 
 def timing(ms: Interval, rough: bool = False) -> str:
@@ -50,7 +55,7 @@ def cells(row: Row, rough: bool = False) -> tuple[str, ...]:
         "" if row.memory_mib is None else f"{_digits(row.memory_mib, 3)} MiB",
         "" if row.cold_ms is None else _seconds(row.cold_ms, rough),
         "" if row.shipped_bytes is None else kilobytes(row.shipped_bytes),
-        "" if row.max_rel_err is None else f"{row.max_rel_err:.0e}".replace("e-0", "e-"),
+        "" if row.max_rel_err is None else exponent(row.max_rel_err),
     )
 
 

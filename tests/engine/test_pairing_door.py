@@ -212,6 +212,20 @@ def test_a_door_for_one_device_keeps_others_waiting(hub: Hub, tmp_path: Path) ->
         assert "another device" in ended(link)
 
 
+def test_what_was_done_stays_on_a_device_until_the_next_work(door: Door, hub: Hub) -> None:
+    round_ = {"event": "round", "workload": "dot#1", "best_gflops": 3.0, "left_s": 9.0}
+    with come(door, hub, "/status", joined(door)) as status:
+        door.at_work("0" * 16)
+        door.tell({"event": "started", "model": "m"})
+        door.tell(round_)
+        door.at_work("")
+        while not (told := json.loads(status.recv()))["done"]:
+            pass
+        assert (told["model"], told["gflops"], told["left_s"]) == ("m", 3.0, None)
+        door.at_work("0" * 16)
+        assert json.loads(status.recv())["model"] == ""
+
+
 def test_a_port_that_is_taken_is_told(door: Door, hub: Hub, tmp_path: Path) -> None:
     until(lambda: is_open(urlsplit(door.address).port or 0))
     with pytest.raises(UserError, match="cannot be used"):

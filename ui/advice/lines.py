@@ -18,10 +18,10 @@ from nnjit_studio.advice.records import (
     Row,
     ranked,
 )
-from nnjit_studio.advice.text import exponent, gain
+from nnjit_studio.advice.text import gain
 from nnjit_studio.ui.widgets.tables import Column
 from nnjit_studio.ui.widgets.text import counted
-from nnjit_studio.verdict.text import kilobytes, times, timing
+from nnjit_studio.verdict.text import exponent, kilobytes, times, timing
 
 AS_IT_WAS, IN_USE, OVER, UNJUDGED = "as it was", "in use", "over the error limit", "not judged"
 NOT_HERE, WAITING, MEASURES, SMALLER = "not here", "waiting", "measuring", "smaller"
@@ -149,7 +149,7 @@ COLUMNS = (
     Column("verdict, gain", lambda line: line.verdict, _verdict_words, width=136,
            tip="below it, how many times as fast as the untouched model, of pairs",
            tone=lambda line: TONES.get(line.verdict, "muted"), in_files="verdict"),
-    Column("error", _of(lambda m: m.max_error), lambda v: "" if v is None else exponent(v), True,
+    Column("error", _of(lambda m: m.max_error), lambda v: "" if v is None else exponent(v, 1), True,
            "largest difference of an output over its largest value", 72,
            tone=lambda line: "bad" if line.red else ""),
     Column("memory", _of(lambda m: m.memory_mib), _told(lambda v: f"{v:.3g} MiB"), True,

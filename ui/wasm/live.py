@@ -65,12 +65,12 @@ COLUMNS = (
     Column("alone", lambda r: r.alone, _rate, True,
            "GFLOP/s of the model's products on memory of their own", 58, in_files="alone GFLOP/s"),
     Column("GFLOP/s", lambda r: r.gflops, _rate, True,
-           "of ONNX Runtime's whole inferences, in its duel", 66),
+           "of ONNX Runtime's whole inferences, in its heats", 66),
     Column("speed-up", lambda r: r.speedup, lambda v: "" if v is None else f"{v:.3f}", True,
            "of whole inferences, in turns", 78),
     Column("interval", lambda r: None if r.low is None else f"{r.low:.3f} to {r.high:.3f}",
            lambda v: v or "", width=104, tip="of the speed-up"),
-    Column("against", lambda r: r.against, width=130, tip="what it met in its duel"),
+    Column("against", lambda r: r.against, width=130, tip="what it was judged against"),
     Column("why", lambda r: r.why, width=160),
 )  # fmt: skip
 
@@ -82,7 +82,7 @@ class LivePlot(RatesPlot):
         self.rounds = Rounds()
         super().__init__(
             "GFLOP/s of ONNX Runtime",
-            "Dots: single inferences, and medians of duels.\n"
+            "Dots: single inferences, and medians of heats.\n"
             "Line: the median with the kernels that serve.",
             theme,
         )

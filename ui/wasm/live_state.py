@@ -29,7 +29,7 @@ class Row:
     alone
         Of its products on memory of their own.
     gflops
-        Of the runtime's whole inferences in its duel.
+        Of the runtime's whole inferences in its heats.
     against
         Whom it met there.
     """

@@ -17,6 +17,7 @@ from nnjit_studio.compiler.importer.onnx.decompose import types_of
 from nnjit_studio.compiler.importer.onnx.integer_conv import to_first, to_last
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
 from nnjit_studio.compiler.onnx_file.arrays import array_of
+from nnjit_studio.compiler.onnx_file.check import opset_of
 from nnjit_studio.compiler.tvm_adapter.quantised_conv import INTEGER_CONV
 
 _POINTWISE = frozenset((
@@ -76,7 +77,7 @@ def channels_last(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model itself, with fewer transpositions around its convolutions of bytes."""
     if not any(n.op_type == INTEGER_CONV for n in model.graph.node):
         return model
-    opset = max(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
+    opset = opset_of(model)
     constants = {t.name: array_of(t) for t in model.graph.initializer}
     walk = _Walk(Rewriter(opset, types_of(model), constants, mark="//turned "))
     for node in model.graph.node:

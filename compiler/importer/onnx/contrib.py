@@ -20,6 +20,7 @@ from nnjit_studio.compiler.importer.onnx.quantised import scaled_product
 from nnjit_studio.compiler.importer.onnx.quantised_lstm import OPERATOR, dynamic_quantize_lstm
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter, Types
 from nnjit_studio.compiler.onnx_file.arrays import array_of
+from nnjit_studio.compiler.onnx_file.check import opset_of
 
 LAST_AXES_SWAPPED = "...ij->...ji"
 """Equation of a transposition whose rank is known later."""
@@ -36,7 +37,7 @@ def expand(model: onnx.ModelProto) -> onnx.ModelProto:
     reshape_tables(model)
     if not any(rule_of(node) for node in model.graph.node):
         return model
-    opset = max(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
+    opset = opset_of(model)
     rewriter = Rewriter(opset, _known_types(model.graph), _weights_to_decode(model.graph))
     for node in model.graph.node:
         rewriter.node = node

@@ -35,6 +35,7 @@ from nnjit_studio.compiler.importer.onnx.rotary import microsoft_rotary, onnx_ro
 from nnjit_studio.compiler.importer.onnx.stand_ins import with_stand_ins
 from nnjit_studio.compiler.importer.onnx.transposed_conv import conv_transpose
 from nnjit_studio.compiler.onnx_file.arrays import array_of
+from nnjit_studio.compiler.onnx_file.check import opset_of
 
 _INTEGERS = {
     TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64,
@@ -69,7 +70,7 @@ def decompose(
         name: (helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
         for name, array in constants.items()
     }
-    opset = max(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
+    opset = opset_of(model)
     rewriter = Rewriter(opset, types, constants, loops_from=loops_from, open_sizes=open_sizes)
     rewriter.dequantised = {
         node.output[0]: node for node in model.graph.node if node.op_type == "DequantizeLinear"

@@ -166,10 +166,11 @@ class Door:
     def at_work(self, device: str) -> None:
         """From now on only this device works, and another that does is cut off within a tick.
 
-        Without one, whichever comes.
+        Without one, whichever comes, and what was done stays on their pages.
         """
         self._wanted = device
-        self._told, self._news = Told(), self._news + 1
+        told = Told() if device else self._told.ended()
+        self._told, self._news = told, self._news + 1
 
     @property
     def told(self) -> Told:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Mapping
@@ -72,8 +73,12 @@ class Told:
             case "machine":
                 now.update(rate=event["rate"], warning=str(event["warning"]))
             case "finished" | "failed":
-                now.update(done=True, left_s=None)
+                return self.ended()
         return Told(**now)
+
+    def ended(self) -> Told:
+        """With no more to come of the work, if there was any."""
+        return dataclasses.replace(self, done=bool(self.model), left_s=None)
 
     def to_json(self) -> str:
         return json.dumps(self.__dict__, allow_nan=False)

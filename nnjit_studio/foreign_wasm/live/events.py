@@ -12,7 +12,7 @@ class Answers(Event, name="answers"):
     """The model's answers until now: ``worst`` as a share of their largest number.
 
     ``gflops`` is the runtime's rate in its last inference with what serves; 0 where that was one
-    of a duel.
+    of a heat.
     """
 
     runs: int

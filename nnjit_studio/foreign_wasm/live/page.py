@@ -12,7 +12,7 @@ from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.pages.opening import open_page
 from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.foreign_wasm.live.donors import Block, blocks_of
-from nnjit_studio.records import Kernel, MeasurePolicy, RunResult
+from nnjit_studio.records import Kernel
 
 START_TIMEOUT_S = 180.0
 ANSWER_TIMEOUT_S = 600.0
@@ -100,23 +100,6 @@ class LivePage:
         """A swap before each of so many inferences; seconds."""
         slots = [self._slots[k.sha256] for k in kernels]
         return float(self._ask("soak", slots=slots, swaps=swaps)["seconds"])
-
-    def measure(
-        self, challenger: Kernel, incumbent: Kernel | None, policy: MeasurePolicy
-    ) -> RunResult:
-        """A duel between ordinary inferences, for :func:`nnjit_studio.tuner.evaluator.duel`."""
-        before = self.checked
-        kernels = [k for k in (challenger, incumbent) if k is not None]
-        samples, *others = self.race(kernels, policy.pairs, policy.min_sample_ms)
-        return RunResult(
-            challenger.workload,
-            challenger.settings,
-            challenger.tier,
-            tuple(samples),
-            tuple(others[0]) if others else (),
-            error_ratio=float("inf") if self.checked.wrong > before.wrong else 0.0,
-            guard_ok=True,
-        )
 
     def know(self, kernel: Kernel, slot: int) -> None:
         """A kernel that is in the table already."""

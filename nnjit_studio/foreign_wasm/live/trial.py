@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from nnjit_studio.foreign_wasm.live.page import LivePage
 from nnjit_studio.foreign_wasm.live.session import LiveSession
 from nnjit_studio.records import Kernel
+from nnjit_studio.records.estimate import Ratio
 from nnjit_studio.support.tables import text_table
 from nnjit_studio.tuner.events import Event
 
@@ -20,13 +24,15 @@ class Raced(Event, name="raced"):
     """All kernels that were proven, and the originals, in turns between ordinary inferences.
 
     ``rows`` hold settings and the median, least and quartiles of the model's ms; ``behind`` is how
-    much slower the winner's median is than the best one's, as a share.
+    much slower the winner is than the best, as a share, with the ends of its interval.
     """
 
     rows: tuple[dict[str, Any], ...]
     winner: str
     best: str
     behind: float
+    low: float | None
+    high: float | None
 
     def text(self) -> str:
         """For a person."""
@@ -35,7 +41,8 @@ class Raced(Event, name="raced"):
             for r in self.rows
         ]
         table = text_table(("settings", "ms", "least", "quartiles", ""), rows, left=(0,))
-        return f"{table}\nThe winner's median is {self.behind:.1%} behind the best."
+        between = "" if self.low is None else f" ({self.low:.1%} to {self.high:.1%})"
+        return f"{table}\nThe winner is {self.behind:.1%}{between} slower than the best."
 
 
 @dataclass(frozen=True)
@@ -60,12 +67,34 @@ class Swaps(Event, name="swaps"):
 def race(page: LivePage, session: LiveSession, rounds: int, t_s: float) -> Raced:
     """Compare the winner with every other set of kernels."""
     kernels = [session.plain, *session.donors]
-    samples = page.race(kernels, rounds, SAMPLE_MS)
+    samples = page.race(kernels, max(2, rounds), SAMPLE_MS)
     rows = tuple(_row(kernel, ms) for kernel, ms in zip(kernels, samples, strict=True))
-    best = min(rows, key=lambda row: float(row["median"]))
-    mine = next(row for row in rows if row["settings"] == session.winner.settings)
-    behind = mine["median"] / best["median"] - 1
-    return Raced(t_s, rows, mine["settings"], best["settings"], behind)
+    names = [kernel.settings for kernel in kernels]
+    best, slower = behind(samples, names.index(session.winner.settings))
+    low, high = (slower.low - 1, slower.high - 1) if slower.known else (None, None)
+    winner = session.winner.settings
+    return Raced(t_s, rows, winner, names[best], slower.value - 1, low, high)
+
+
+def behind(samples: Sequence[Sequence[float]], mine: int) -> tuple[int, Ratio]:
+    """Which kernel is the best, and how many times the time of it one of them takes.
+
+    The fastest of many medians is one that was lucky, too. So the best of one half of the rounds is
+    met in the other half.
+
+    Parameters
+    ----------
+    samples
+        Ms of each kernel's samples, at least two; entry i of all is of the same round.
+    """
+    ms = np.array(samples)
+    shares = ms / np.median(ms, axis=0)
+    even, odd = slice(0, None, 2), slice(1, None, 2)
+    pairs: list[tuple[float, float]] = []
+    for chosen, met in ((even, odd), (odd, even)):
+        best = int(np.argmin(np.median(shares[:, chosen], axis=1)))
+        pairs += zip(ms[mine, met].tolist(), ms[best, met].tolist(), strict=True)
+    return int(np.argmin(np.median(shares, axis=1))), Ratio.of(*zip(*pairs, strict=True))
 
 
 def swaps(page: LivePage, session: LiveSession, count: int, t_s: float) -> Swaps:

@@ -89,7 +89,8 @@ def drive(house: House, played: phone.Phone, own: Network, model: Path) -> None:
     assert isinstance(events[-1], Finished) and shown
     assert {row.now for row in shown} == {"tuning"}
     assert shown[-1].told is not None and shown[-1].told.gflops > 0
-    played.wait("document.getElementById('gflops').textContent > 0")
+    played.wait("document.getElementById('left').textContent === 'done'")
+    assert played.ask("document.getElementById('gflops').textContent > 0")
     assert played.ask("document.getElementById('model').textContent") == "m"
     played.ask("document.getElementById('leave').click()")
     until(lambda: house.rows() == [])
