@@ -42,7 +42,7 @@ from nnjit_studio.compiler.tvm_adapter.recurrent import (
     RecurrentLoop,
     recurrent_program,
 )
-from nnjit_studio.compiler.tvm_adapter.squares import ReduceSumSquare
+from nnjit_studio.compiler.tvm_adapter.reductions import ReduceLogSumExp, ReduceSumSquare
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 
 log = logging.getLogger(__name__)
@@ -88,7 +88,8 @@ _OWN_OPERATORS = {
 
 
 def _with_own(stock: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
-    own = {**CONVERTERS, "ReduceSumSquare": ReduceSumSquare, **_OWN_OPERATORS}
+    reductions = {"ReduceSumSquare": ReduceSumSquare, "ReduceLogSumExp": ReduceLogSumExp}
+    own = {**CONVERTERS, **reductions, **_OWN_OPERATORS}
     return lambda: {**stock(), **own}
 
 

@@ -121,7 +121,29 @@ def empty_parts() -> Iterator[Case]:
     yield Case("Concat", "f32", "empty", model_of(nodes, {"x": x}, held, ["y"], 17), {"x": x})
 
 
-CASES = [c for group in (resizes, transposed, statistics, functions, empty_parts) for c in group()]
+def infinities() -> Iterator[Case]:
+    """Rows without a finite number, one with."""
+    x = np.full((3, 5), -np.inf, np.float32)
+    x[1, 2] = 4
+    for op, given in (("ReduceMax", x), ("ReduceMin", -x)):
+        yield case(op, "f32", given, axes=[1], opset=13, variant="infinite")
+    for op, given in (("ArgMax", x), ("ArgMin", -x)):
+        for last in (0, 1):
+            yield case(op, "f32", given, axis=1, select_last_index=last, variant=f"infinite {last}")
+    least = np.full((2, 3), np.iinfo(np.int32).min, np.int32)
+    yield case("ArgMax", "i32", least, axis=1, variant="smallest")
+    image = np.tile(x, (1, 1, 2, 1))
+    yield case("MaxPool", "f32", image, kernel_shape=[2, 2], variant="infinite")
+    x[2] = np.inf
+    for kept in (0, 1):
+        yield case("ReduceLogSumExp", "f32", x, axes=[1], keepdims=kept, variant=f"infinite {kept}")
+    yield case("ReduceLogSumExp", "f32", x, i64(1), weights=(1,), opset=18, variant="infinite axes")
+    mask = np.array([[[0, -np.inf]], [[-np.inf, -np.inf]]], np.float32)
+    yield case("Max", "f32", mask, mask, variant="infinite")
+
+
+GROUPS = (resizes, transposed, statistics, functions, empty_parts, infinities)
+CASES = [c for group in GROUPS for c in group()]
 
 
 @pytest.mark.parametrize("given", CASES, ids=[c.name for c in CASES])
