@@ -25,11 +25,5 @@ def known_ahead(*positions: int) -> Callable[[Rewriter], bool]:
     return rule
 
 
-def space_to_depth(r: Rewriter) -> bool:
-    if r.attribute("mode", b"DCR") != b"DCR":
-        raise r.refuse("the mode DCR")
-    return False
-
-
 def sized_by_data(r: Rewriter) -> bool:
     raise r.refuse("dynamic shapes: its output is as large as its data says")
