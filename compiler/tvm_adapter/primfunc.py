@@ -5,13 +5,10 @@ TVM inlines once per model, so that a candidate's schedule never waits for TVM.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from tvm import ir, sym, tirx
 
 from nnjit_studio.compiler.ir.affine import linear_form, walk
@@ -45,6 +42,7 @@ from nnjit_studio.compiler.tvm_adapter.nodes import (
     parts,
     truth,
 )
+from nnjit_studio.compiler.tvm_adapter.searches import from_nothing
 from nnjit_studio.errors import UnsupportedOpError
 
 
@@ -172,8 +170,7 @@ class _Converter:
                 axes.append(Axis(name, extent, "reduce" if int(v.iter_type) == 2 else "spatial"))
         axes.sort(key=lambda a: a.kind == "reduce")
         init = self.stores(block.init) if block.init is not None else ()
-        if block.name_hint not in _FINITE:
-            init = tuple(replace(s, value=_from_nothing(s.value)) for s in init)
+        init = from_nothing(str(block.name_hint), init)
         return Stage(block.name_hint, tuple(axes), self.stores(block.body), init)
 
     def serial(self, statement: Any) -> Stage:
@@ -366,25 +363,6 @@ class _Converter:
         if name == "likely":
             return args[0]
         raise self.fail(f"the function {name}")
-
-
-_FINITE = ("T_softmax_maxelem", "row_max", "row_min")
-"""Blocks whose result is of use among finite elements alone: the largest of a softmax, for one."""
-_EXTREME = {
-    "f32": float(np.finfo(np.float32).max), "f16": float(np.finfo(np.float16).max)
-}  # fmt: skip
-
-
-def _from_nothing(value: Expr) -> Expr:
-    """Where a search begins: below minus infinity there is nothing, and the first place is 0.
-
-    TVM begins with the lowest finite number, which a row of infinities never reaches, and at -1.
-    """
-    if not isinstance(value, Const):
-        return value
-    if abs(value.value) == _EXTREME.get(value.dtype):
-        return Const(math.copysign(math.inf, value.value), value.dtype)
-    return Const(0, value.dtype) if value == Const(-1, value.dtype) else value
 
 
 def _is_map(store: Store, axes: list[Axis]) -> bool:

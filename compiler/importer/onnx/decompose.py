@@ -333,6 +333,7 @@ RULES: dict[str, Callable[[Rewriter], bool]] = {
     "ReduceMax": arithmetic.of_truths,
     "ReduceMean": _reduce_mean,
     "ReduceMin": arithmetic.of_truths,
+    "RoiAlign": refused.roi_align,
     "RotaryEmbedding": onnx_rotary,
     "Resize": resize,
     "ReverseSequence": moved.reverse_sequence,

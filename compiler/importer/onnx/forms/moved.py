@@ -54,8 +54,8 @@ def space_to_depth(r: Rewriter) -> bool:
 
 
 def eye_like(r: Rewriter) -> bool:
-    shape = r.shape(r.node.input[0])
+    rows, columns = r.shape(r.node.input[0])
     kind = r.attribute("dtype", r.dtype(r.node.input[0]))
-    held = np.eye(*shape, k=r.attribute("k", 0), dtype=helper.tensor_dtype_to_np_dtype(kind))
+    held = np.eye(rows, columns, r.attribute("k", 0), helper.tensor_dtype_to_np_dtype(kind))
     r.op("Identity", r.weight(held), out=r.node.output[0])
     return True

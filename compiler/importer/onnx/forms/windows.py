@@ -26,7 +26,8 @@ def col2im(r: Rewriter) -> bool:
     taps = int(np.prod(block))
     apart = r.op("Reshape", x, r.weight([batch, rows, *count], np.int64))
     places = np.tile(np.eye(taps, dtype=np.float32), (rows // taps, 1))
-    held = r.weight(places.reshape(rows, 1, *block).astype(_kind(r, x)))
+    kind = helper.tensor_dtype_to_np_dtype(r.dtype(x))
+    held = r.weight(places.reshape(rows, 1, *block), kind)
     r.op(
         "ConvTranspose", apart, held, out=out, group=rows // taps, strides=steps, pads=pads,
         dilations=dilations, kernel_shape=block,
@@ -83,7 +84,3 @@ def _places(r: Rewriter, kernel: tuple[int, ...], size: tuple[int, ...]) -> np.n
     taps = [(y, x) for y in range(kernel[0]) for x in range(kernel[1])]
     made = [np.meshgrid(lines[0][y], lines[1][x], indexing="ij") for y, x in taps]
     return np.stack([np.stack(pair) for pair in made])
-
-
-def _kind(r: Rewriter, x: str) -> np.dtype:
-    return helper.tensor_dtype_to_np_dtype(r.dtype(x))
