@@ -54,8 +54,11 @@ def space_to_depth(r: Rewriter) -> bool:
 
 
 def eye_like(r: Rewriter) -> bool:
+    """Of another dtype than its input's."""
+    kind = r.attribute("dtype", 0)
+    if kind in (0, r.dtype(r.node.input[0])):
+        return False
     rows, columns = r.shape(r.node.input[0])
-    kind = r.attribute("dtype", r.dtype(r.node.input[0]))
     held = np.eye(rows, columns, r.attribute("k", 0), helper.tensor_dtype_to_np_dtype(kind))
     r.op("Identity", r.weight(held), out=r.node.output[0])
     return True
