@@ -225,6 +225,11 @@ fuzz-wgsl: .venv/ready
 operators: .venv/ready
 	$(BIN)/python -W ignore tests/compiler/operator_table.py
 
+# The onnx package's own models of single operators, all of them; the table in docs/onnx-cases.md.
+.PHONY: onnx-cases
+onnx-cases: .venv/ready
+	$(BIN)/python -W ignore tests/compiler/onnx_cases.py
+
 # About ten minutes on an idle machine; appends to benchmarks/results.md.
 bench: .venv/ready benchmarks/node_modules/ready sandbox-note
 	.ci/system.sh chromium

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import onnx
+from onnx import TensorProto
 
 from nnjit_studio.compiler.onnx_file.ports import dims_of
-from nnjit_studio.errors import ModelError
+from nnjit_studio.errors import ModelError, UnsupportedOpError
 from nnjit_studio.model import GivenShapes
+
+_KNOWN = (
+    TensorProto.UNDEFINED, TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE,
+    TensorProto.INT64, TensorProto.INT32, TensorProto.INT8, TensorProto.UINT8, TensorProto.BOOL,
+)  # fmt: skip
+"""Dtypes of ports; what becomes of float64 is told later."""
 
 
 def fix_input_shapes(model: onnx.ModelProto, given: GivenShapes) -> dict[str, tuple[int, ...]]:
@@ -19,6 +28,8 @@ def fix_input_shapes(model: onnx.ModelProto, given: GivenShapes) -> dict[str, tu
     """
     weights = {t.name for t in model.graph.initializer}
     ports = [p for p in model.graph.input if p.name not in weights]
+    _check_kinds("input", ports)
+    _check_kinds("output", model.graph.output)
     _check_names(ports, given)
     shapes: dict[str, tuple[int, ...]] = {}
     still_open = []
@@ -38,6 +49,21 @@ def fix_input_shapes(model: onnx.ModelProto, given: GivenShapes) -> dict[str, tu
             fixed.dim.add().dim_value = n
         port.type.tensor_type.shape.CopyFrom(fixed)
     return shapes
+
+
+def _check_kinds(what: str, ports: Iterable[onnx.ValueInfoProto]) -> None:
+    for port in ports:
+        kind, dtype = port.type.WhichOneof("value"), port.type.tensor_type.elem_type
+        if kind == "tensor_type":
+            names = TensorProto.DataType
+            kind = "" if dtype in _KNOWN else names.Name(dtype).lower()
+        elif kind is not None:
+            kind = f"no tensor (of {kind.replace('_', ' ')})"
+        if kind:
+            raise UnsupportedOpError(
+                f"The {what} {port.name!r} is {kind}, which is not supported.",
+                "docs/limits.md lists the types that are.",
+            )
 
 
 def _check_names(ports: list[onnx.ValueInfoProto], given: GivenShapes) -> None:

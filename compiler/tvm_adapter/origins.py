@@ -16,6 +16,8 @@ from typing import Any
 from tvm import IRModule, relax
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
+from nnjit_studio.errors import NnjitError
+
 _NUMBERED = re.compile(r"onnx_node_(\d+)_")
 _RESULTS = "onnx_results"
 """Attribute of ``main``: for each variable that is a result, JSON of node and output."""
@@ -29,6 +31,14 @@ class Origin:
     """Names of the ONNX nodes in it, in the model's order."""
     tensors: tuple[str, ...] = ()
     """The ONNX name of each of its outputs; ``""`` where the model has no such tensor."""
+
+
+class NodeError(Exception):
+    """What the converter of a node raised."""
+
+    def __init__(self, op_type: str, name: str, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.op_type, self.name, self.cause = op_type, name, cause
 
 
 class NumberingImporter(ONNXGraphImporter):  # type: ignore[misc]
@@ -57,6 +67,10 @@ class NumberingImporter(ONNXGraphImporter):  # type: ignore[misc]
             if isinstance(result, relax.Tuple):
                 return relax.Tuple([self._result(f, number, i) for i, f in enumerate(result)])
             return self._result(result, number, 0)
+        except (NnjitError, MemoryError):
+            raise
+        except Exception as e:
+            raise NodeError(op_name, node_name(node) if node is not None else "", e) from e
         finally:
             del self.bb.emit, self.bb.normalize
 

@@ -42,6 +42,7 @@ from nnjit_studio.compiler.tvm_adapter.nodes import (
     parts,
     truth,
 )
+from nnjit_studio.compiler.tvm_adapter.searches import from_nothing
 from nnjit_studio.errors import UnsupportedOpError
 
 
@@ -169,6 +170,7 @@ class _Converter:
                 axes.append(Axis(name, extent, "reduce" if int(v.iter_type) == 2 else "spatial"))
         axes.sort(key=lambda a: a.kind == "reduce")
         init = self.stores(block.init) if block.init is not None else ()
+        init = from_nothing(str(block.name_hint), init)
         return Stage(block.name_hint, tuple(axes), self.stores(block.body), init)
 
     def serial(self, statement: Any) -> Stage:

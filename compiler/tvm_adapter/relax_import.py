@@ -33,7 +33,12 @@ from nnjit_studio.compiler.tvm_adapter.loops import (
     loop_program,
 )
 from nnjit_studio.compiler.tvm_adapter.nodes import DTYPES
-from nnjit_studio.compiler.tvm_adapter.origins import NumberingImporter, Origin, origins
+from nnjit_studio.compiler.tvm_adapter.origins import (
+    NodeError,
+    NumberingImporter,
+    Origin,
+    origins,
+)
 from nnjit_studio.compiler.tvm_adapter.primfunc import program_of
 from nnjit_studio.compiler.tvm_adapter.quantised import CONVERTERS
 from nnjit_studio.compiler.tvm_adapter.quantised_conv import INTEGER_CONV, IntegerConv
@@ -42,7 +47,7 @@ from nnjit_studio.compiler.tvm_adapter.recurrent import (
     RecurrentLoop,
     recurrent_program,
 )
-from nnjit_studio.compiler.tvm_adapter.squares import ReduceSumSquare
+from nnjit_studio.compiler.tvm_adapter.reductions import ReduceLogSumExp, ReduceSumSquare
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 
 log = logging.getLogger(__name__)
@@ -88,7 +93,8 @@ _OWN_OPERATORS = {
 
 
 def _with_own(stock: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
-    own = {**CONVERTERS, "ReduceSumSquare": ReduceSumSquare, **_OWN_OPERATORS}
+    reductions = {"ReduceSumSquare": ReduceSumSquare, "ReduceLogSumExp": ReduceLogSumExp}
+    own = {**CONVERTERS, **reductions, **_OWN_OPERATORS}
     return lambda: {**stock(), **own}
 
 
@@ -145,14 +151,25 @@ def import_calls(
         if "bad_alloc" in str(e):
             raise MemoryError from e
         log.debug("import failed after: %s", chatter.getvalue())
-        reason = str(e).strip().splitlines()[-1][:300] if str(e).strip() else type(e).__name__
-        if "span=" in reason:  # TVM's own objects, which tell a user nothing
-            reason = "one of them has a form that is not known"
         raise ModelError(
-            f"The model's operators could not be imported: {reason}.",
-            "Simplify the model (constant shapes, opset 13 to 20) and try again.",
+            _reason(e), "Simplify the model (constant shapes, opset 13 to 20) and try again."
         ) from e
     return _calls(module, origins(simple, fused, model.graph))
+
+
+_TOLD = (ValueError, NotImplementedError, AssertionError)
+"""What TVM's frontend raises on purpose; anything else means that it met a form it has no code for,
+and so do its own objects as text, which tell a user nothing."""
+
+
+def _reason(error: Exception) -> str:
+    what, cause = "The model's operators", error
+    if isinstance(error, NodeError):
+        what, cause = f"The operator {error.op_type} of node {error.name!r}", error.cause
+    text = (str(cause).strip().splitlines() or [""])[-1][:300].rstrip(". ")
+    if not text or "span=" in text or (cause is not error and not isinstance(cause, _TOLD)):
+        text = "this form of it has no rule" if cause is not error else "one of them is not known"
+    return f"{what} could not be imported: {text}."
 
 
 _T = relax.transform
@@ -181,16 +198,21 @@ def _calls(module: IRModule, origin: Mapping[Any, Origin]) -> ImportedCalls:
     names = (f"value {i}" for i in range(10**9))
 
     for param in main.params:
+        if str(param.ty.dtype) not in DTYPES:
+            raise UnsupportedOpError(
+                f"The input {param.name!r} is {param.ty.dtype}, which is not supported."
+            )
         values[param] = Value(param.name, *_tensor_type(param.ty))
     inputs = tuple(values[param] for param in main.params)
 
     def value_of(expr: Any) -> Value:
         if type(expr).__name__ == "GenericConst":
             if expr not in values:
+                dtype = str(expr.ty.dtype)
+                if dtype not in DTYPES:
+                    raise UnsupportedOpError(f"A constant of dtype {dtype} is not supported.")
                 data = np.from_dlpack(expr.value)  # TVM's own memory: weights are large
-                if data.dtype.name not in DTYPES:
-                    raise UnsupportedOpError(f"A constant of dtype {data.dtype} is not supported.")
-                values[expr] = Value(next(names), data.shape, DTYPES[data.dtype.name], data)
+                values[expr] = Value(next(names), data.shape, DTYPES[dtype], data)
             return values[expr]
         if type(expr).__name__ == "TupleGetItem":
             return tuples[expr.tuple_value][int(expr.index)]
@@ -210,11 +232,15 @@ def _calls(module: IRModule, origin: Mapping[Any, Origin]) -> ImportedCalls:
             elif kind != "Call":
                 values[binding.var] = value_of(expr)
             elif expr.op.name in ("relax.call_tir", *_OWN):
-                if expr.op.name == "relax.call_tir":
-                    call = _program_call(module, expr, value_of, names, converted)
-                else:
-                    call = _own_call(expr, value_of, names)
-                calls.append(replace(call, origin=origin.get(binding.var, Origin())))
+                made = origin.get(binding.var, Origin())
+                try:
+                    if expr.op.name == "relax.call_tir":
+                        call = _program_call(module, expr, value_of, names, converted)
+                    else:
+                        call = _own_call(expr, value_of, names)
+                except UnsupportedOpError as e:
+                    raise _with_nodes(e, made) from e
+                calls.append(replace(call, origin=made))
                 if type(binding.var.ty).__name__ == "TupleType":
                     tuples[binding.var] = list(call.outputs)
                 else:
@@ -232,6 +258,15 @@ def _calls(module: IRModule, origin: Mapping[Any, Origin]) -> ImportedCalls:
     else:
         outputs = [value_of(result)]
     return ImportedCalls(inputs, tuple(outputs), tuple(calls))
+
+
+def _with_nodes(error: UnsupportedOpError, made: Origin) -> UnsupportedOpError:
+    """The error, which tells of a kernel, with the ONNX nodes that the kernel is made of."""
+    if not made.nodes:
+        return error
+    nodes = ", ".join(map(repr, made.nodes[:3])) + ", ..." * (len(made.nodes) > 3)
+    where = f"node {nodes}" if len(made.nodes) == 1 else f"nodes {nodes}"
+    return UnsupportedOpError(f"{error.error.rstrip('.')} ({where}).", error.hint)
 
 
 _OWN = ("relax.cumsum", "relax.topk", cache.CARRIER)

@@ -21,27 +21,28 @@ from nnjit_studio.compiler.importer.onnx import (
     quantised,
 )
 from nnjit_studio.compiler.importer.onnx.contrib import LAST_AXES_SWAPPED
-from nnjit_studio.compiler.importer.onnx.forms import refused
+from nnjit_studio.compiler.importer.onnx.forms import (
+    arithmetic,
+    moved,
+    refused,
+    wide_quantised,
+    windows,
+)
 from nnjit_studio.compiler.importer.onnx.forms.resize import resize, upsample
 from nnjit_studio.compiler.importer.onnx.forms.statistics import (
     batch_normalization,
     dropout,
     layer_normalization,
 )
-from nnjit_studio.compiler.importer.onnx.fourier import dft
+from nnjit_studio.compiler.importer.onnx.fourier import dft, stft
 from nnjit_studio.compiler.importer.onnx.recurrent import recurrent
-from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter, Types
+from nnjit_studio.compiler.importer.onnx.rewriter import INTEGERS, Rewriter, Types
 from nnjit_studio.compiler.importer.onnx.rotary import microsoft_rotary, onnx_rotary
 from nnjit_studio.compiler.importer.onnx.stand_ins import with_stand_ins
 from nnjit_studio.compiler.importer.onnx.transposed_conv import conv_transpose
 from nnjit_studio.compiler.onnx_file.arrays import array_of
 from nnjit_studio.compiler.onnx_file.check import opset_of
 
-_INTEGERS = {
-    TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64,
-    TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64,
-}  # fmt: skip
-_LARGEST_POWER = 64
 _SMALL_ELEMENTS = 1024
 """Elements up to which a weight may be a shape or an axis, whose values shape inference needs."""
 
@@ -73,7 +74,9 @@ def decompose(
     opset = opset_of(model)
     rewriter = Rewriter(opset, types, constants, loops_from=loops_from, open_sizes=open_sizes)
     rewriter.dequantised = {
-        node.output[0]: node for node in model.graph.node if node.op_type == "DequantizeLinear"
+        node.output[0]: node
+        for node in model.graph.node
+        if node.op_type == "DequantizeLinear" and not wide_quantised.is_wide(rewriter, node)
     }
     read = Counter(name for node in model.graph.node for name in node.input)
     read.update(port.name for port in model.graph.output)
@@ -201,29 +204,6 @@ def _sign(r: Rewriter) -> bool:
     return True
 
 
-def _pow(r: Rewriter) -> bool:
-    x, y = r.node.input
-    if r.dtype(x) in _INTEGERS:
-        exponent = r.constant(1, "exponent, because its base is an integer")
-        power = float(exponent.reshape(-1)[0]) if exponent.size == 1 else -1.0
-        if power != int(power) or not 1 <= power <= _LARGEST_POWER:
-            raise r.refuse(f"one whole exponent from 1 to {_LARGEST_POWER}")
-        result = x
-        for _ in range(int(power) - 1):
-            result = r.op("Mul", result, x)
-        r.op("Identity", result, out=r.node.output[0])
-        return True
-    if r.dtype(y) == r.dtype(x):
-        return False
-    if y in r.constants:
-        kind = helper.tensor_dtype_to_np_dtype(r.dtype(x))
-        wide = r.weight(r.constants[y].astype(kind))
-    else:
-        wide = r.op("Cast", y, to=r.dtype(x))
-    r.op("Pow", x, wide, out=r.node.output[0])
-    return True
-
-
 def _one_hot(r: Rewriter) -> bool:
     indices = r.node.input[0]
     depth = int(r.constant(1, "depth").reshape(-1)[0])
@@ -289,7 +269,7 @@ def _clip(r: Rewriter) -> bool:
 def _reduce_mean(r: Rewriter) -> bool:
     x = r.node.input[0]
     dtype = r.dtype(x)
-    if dtype not in _INTEGERS:
+    if dtype not in INTEGERS:
         return False
     shape = r.shape(x)
     axes = r.attribute("axes", None)
@@ -317,15 +297,19 @@ RULES: dict[str, Callable[[Rewriter], bool]] = {
     "Cast": quantised.cast,
     "Celu": _celu,
     "Clip": _clip,
+    "Col2Im": windows.col2im,
     "Compress": _compress,
     "ConstantOfShape": refused.known_ahead(0),
     "Conv": integer_conv.conv,
     "ConvInteger": quantised.conv_integer,
     "ConvTranspose": conv_transpose,
     "DFT": dft,
+    "DeformConv": windows.deform_conv,
+    "DequantizeLinear": wide_quantised.dequantize,
     "Dropout": dropout,
     "Einsum": _einsum,
     "Expand": refused.known_ahead(1),
+    "EyeLike": moved.eye_like,
     "GRU": recurrent,
     "Gather": quantised.gather,
     "GatherND": places.gather_nd,
@@ -337,21 +321,28 @@ RULES: dict[str, Callable[[Rewriter], bool]] = {
     "MatMul": quantised.matmul,
     "MaxPool": refused.max_pool,
     "MeanVarianceNormalization": _mean_variance,
+    "Mod": arithmetic.mod,
     "NonMaxSuppression": refused.sized_by_data,
     "NonZero": refused.sized_by_data,
     "OneHot": _one_hot,
-    "Pow": _pow,
+    "Pow": arithmetic.power,
     "QLinearConv": quantised.qlinear_conv,
     "QLinearMatMul": quantised.qlinear_matmul,
     "QuantizeLinear": quantised.quantize,
     "RNN": recurrent,
     "Range": refused.known_ahead(0, 1, 2),
+    "ReduceMax": arithmetic.of_truths,
     "ReduceMean": _reduce_mean,
+    "ReduceMin": arithmetic.of_truths,
+    "RoiAlign": refused.roi_align,
     "RotaryEmbedding": onnx_rotary,
     "Resize": resize,
+    "ReverseSequence": moved.reverse_sequence,
+    "STFT": stft,
     "Scatter": places.scatter,
     "Sign": _sign,
-    "SpaceToDepth": refused.space_to_depth,
+    "SpaceToDepth": moved.space_to_depth,
+    "TensorScatter": moved.tensor_scatter,
     "ThresholdedRelu": _thresholded_relu,
     "Tile": refused.known_ahead(1),
     "Transpose": quantised.transpose,

@@ -1,4 +1,4 @@
-"""DFT of a known length, as two matmuls with constant cosines and sines."""
+"""DFT of a known length, as two matmuls with constant cosines and sines, or a convolution."""
 
 from __future__ import annotations
 
@@ -21,17 +21,22 @@ def dft(r: Rewriter) -> bool:
     if rest[1]:
         axis = int(r.constant(2, "axis").reshape(-1)[0])
     axis %= len(shape)
-    length = shape[axis]
-    if rest[0] and int(r.constant(1, "length").reshape(-1)[0]) != length:
+    inverse, one_sided = r.attribute("inverse", 0), r.attribute("onesided", 0)
+    given = shape[axis]
+    length = 2 * (given - 1) if inverse and one_sided else given
+    wanted = int(r.constant(1, "length").reshape(-1)[0]) if rest[0] else length
+    if (wanted != length and not (inverse and one_sided)) or wanted // 2 >= given:
         raise r.refuse("a length equal to its axis")
+    length = wanted
     if length > MAX_LENGTH:
         raise r.refuse(f"a length of at most {MAX_LENGTH}")
-    inverse, one_sided = r.attribute("inverse", 0), r.attribute("onesided", 0)
+    count = length // 2 + 1 if one_sided and not inverse else length
+    angle = 2 * np.pi * np.outer(np.arange(given), np.arange(count)) / length
+    scale = np.array(1 / length if inverse else 1.0)
     if inverse and one_sided:
-        raise r.refuse("onesided 0 with inverse 1")
-    count = length // 2 + 1 if one_sided else length
-    angle = 2 * np.pi * np.outer(np.arange(length), np.arange(count)) / length
-    scale = 1 / length if inverse else 1.0
+        # The other half mirrors this one, all but its ends.
+        again = [k not in (0, length / 2) and k <= length // 2 for k in range(given)]
+        scale = scale * (1 + np.array(again))[:, None] * (np.arange(given) <= length // 2)[:, None]
     cosine, sine = np.cos(angle) * scale, np.sin(angle) * (scale if inverse else -scale)
 
     last = len(shape) - 1  # the pair; the transformed axis goes before it, then to the end
@@ -43,11 +48,36 @@ def dft(r: Rewriter) -> bool:
     else:
         re, im = r.split(moved, [1, 1], last - 1)
         c, s = r.weight(cosine, np.float32), r.weight(sine, np.float32)
-        parts = [
-            r.op("Sub", r.op("MatMul", re, c), r.op("MatMul", im, s)),
-            r.op("Add", r.op("MatMul", re, s), r.op("MatMul", im, c)),
-        ]
-    both = r.op("Concat", *parts, axis=last - 1)
+        parts = [r.op("Sub", r.op("MatMul", re, c), r.op("MatMul", im, s))]
+        if not (inverse and one_sided):  # whose results are real
+            parts.append(r.op("Add", r.op("MatMul", re, s), r.op("MatMul", im, c)))
+    both = r.op("Concat", *parts, axis=last - 1) if len(parts) > 1 else parts[0]
     back = [order.index(a) for a in range(last + 1)]
     r.op("Transpose", both, perm=back, out=r.node.output[0])
+    return True
+
+
+def stft(r: Rewriter) -> bool:
+    """Of a real signal: a convolution, whose weights are the window times cosines and sines."""
+    x, _, window, length = [*r.node.input, ""][:4]
+    shape = r.shape(x)
+    if len(shape) > 2 and shape[2] != 1:
+        raise r.refuse("a real signal")
+    stride = int(r.constant(1, "step").reshape(-1)[0])
+    held = r.constant(2, "window") if window else None
+    if held is None and not length:
+        raise r.refuse("a window or a length")
+    size = len(held) if held is not None else int(r.constant(3, "length").reshape(-1)[0])
+    if not 0 < size <= MAX_LENGTH:
+        raise r.refuse(f"a length from 1 to {MAX_LENGTH}")
+    shares = np.ones(size) if held is None else held.astype(np.float64)
+    count = size // 2 + 1 if r.attribute("onesided", 1) else size
+    angle = 2 * np.pi * np.outer(np.arange(count), np.arange(size)) / size
+    both = np.stack([np.cos(angle), -np.sin(angle)], axis=1) * shares
+    lines = r.op("Reshape", x, r.weight([shape[0], 1, shape[1]], np.int64))
+    kernel = r.weight(both.reshape(2 * count, 1, size), np.float32)
+    made = r.op("Conv", lines, kernel, strides=[stride], kernel_shape=[size])
+    turned = r.op("Transpose", made, perm=[0, 2, 1])
+    frames = r.weight([shape[0], -1, count, 2], np.int64)
+    r.op("Reshape", turned, frames, out=r.node.output[0])
     return True

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
+from nnjit_studio.compiler.importer.onnx.forms import wide_quantised
 from nnjit_studio.compiler.importer.onnx.integer_conv import by_channel, integer_conv
 from nnjit_studio.compiler.importer.onnx.integer_pair import integer_pair
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
@@ -65,6 +66,8 @@ def quantize(r: Rewriter) -> bool:
     its bytes.
     """
     x, scale, zero = [*r.node.input, ""][:3]
+    if wide_quantised.quantize(r):
+        return True
     held = r.constants.get(scale)
     if held is None or held.size != 1 or not zero:
         return False

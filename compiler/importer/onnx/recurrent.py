@@ -59,9 +59,16 @@ def recurrent(r: Rewriter) -> bool:
     names = [*r.node.input, *[""] * (8 - len(r.node.input))]
     x, _, _, _, lengths, start, cell, peephole = names
     coupled = r.attribute("input_forget", 0)
-    if lengths or peephole or r.attribute("clip", None) or r.attribute("layout", 0) or coupled:
-        raise r.refuse("no sequence lengths, peepholes, clip, coupled gates or layout 1")
+    if lengths or peephole or r.attribute("clip", None) or coupled:
+        raise r.refuse("no sequence lengths, peepholes, clip or coupled gates")
     steps, batch, _ = r.shape(x)
+    whole, *finals = [*r.node.output, "", ""][:3]
+    batch_first = r.attribute("layout", 0)
+    if batch_first:
+        steps, batch = batch, steps
+        x, start, cell = (
+            r.op("Transpose", n, perm=[1, 0, 2]) if n else "" for n in (x, start, cell)
+        )
     hidden = int(r.attribute("hidden_size", 0))
     direction = r.attribute("direction", b"forward")
     backward = (False, True) if direction == b"bidirectional" else (direction == b"reverse",)
@@ -80,12 +87,15 @@ def recurrent(r: Rewriter) -> bool:
         ),
         backward, r.attribute(ROUNDED, 0),
     )  # fmt: skip
-    whole, *finals = [*r.node.output, "", ""][:3]
-    last = (_looped if steps >= r.loops_from else _unrolled)(r, node, whole)
+    rows = f"{whole}//rows" if whole and batch_first else whole
+    last = (_looped if steps >= r.loops_from else _unrolled)(r, node, rows)
+    if rows != whole:
+        r.op("Transpose", rows, perm=[2, 0, 1, 3], out=whole)
+    axis = 1 if batch_first else 0
     for name, ends in zip(finals, zip(*last, strict=True), strict=False):
         if name:
-            parts = [r.along("Unsqueeze", end, [0]) for end in ends]
-            r.op("Concat", *parts, axis=0, out=name)
+            parts = [r.along("Unsqueeze", end, [axis]) for end in ends]
+            r.op("Concat", *parts, axis=axis, out=name)
     return True
 
 

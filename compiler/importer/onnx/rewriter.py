@@ -13,6 +13,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from nnjit_studio.errors import UnsupportedOpError
 
+INTEGERS = {
+    TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64,
+    TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64,
+}  # fmt: skip
 Types = dict[str, tuple[int, tuple[int, ...] | None]]
 """ONNX dtype and, where it is known, shape of each tensor by name."""
 

@@ -78,7 +78,7 @@ def test_a_layer_is_laid_out_where_it_is_short_or_for_a_gpu(
 
 
 @pytest.mark.parametrize(
-    "options", [{"clip": 1.0}, {"layout": 1}, {"input_forget": 1}, {"activations": ["Elu"] * 3}]
+    "options", [{"clip": 1.0}, {"input_forget": 1}, {"activations": ["Elu"] * 3}]
 )
 def test_what_no_layer_computes_is_refused(options: dict, tmp_path: Path) -> None:
     weights = [numpy_helper.from_array(np.ones((1, 8, 2), np.float32), n) for n in "wr"]

@@ -41,7 +41,6 @@ def laid_out(w: Walk, node: onnx.NodeProto) -> bool:
         raise refuse(node, "inputs of known types and ranks") from e
     defaults = {n: a.default_value for n, a in schema.attributes.items() if a.default_value.type}
     graph = _graph_of(body, node, defaults)
-    _without_extremes(graph)
     inputs = [*node.input, *[""] * len(graph.input)][: len(graph.input)]
     found = w.inline(graph, inputs)
     w.alias.update((n, f) for n, f in zip(node.output, found, strict=False) if n)
@@ -52,25 +51,6 @@ def _over_everything(w: Walk, node: onnx.NodeProto) -> bool:
     """The form that the converter does not take."""
     shape = w.shape(node.input[0])
     return shape is not None and attribute_of(node, "axis", -1) % len(shape) == 0
-
-
-def _without_extremes(graph: onnx.GraphProto) -> None:
-    """Ask of each number of a mask whether it is minus infinity, not of the largest of a row: the
-    largest that a kernel tells of a row without any number is the lowest finite one."""
-    makers = {name: n for n in graph.node for name in n.output}
-    for node in list(graph.node):
-        largest = makers.get(node.input[0]) if node.op_type == "Equal" else None
-        if largest is None or largest.op_type != "ReduceMax":
-            continue
-        out, place = node.output[0], list(graph.node).index(node)
-        every, least = f"{out}//every", f"{out}//least"
-        node.input[0], node.output[0] = largest.input[0], f"{out}//each"
-        for made in (
-            helper.make_node("Cast", [least], [out], to=onnx.TensorProto.BOOL),
-            helper.make_node("ReduceMin", [every, *largest.input[1:]], [least], keepdims=1),
-            helper.make_node("Cast", [node.output[0]], [every], to=onnx.TensorProto.FLOAT),
-        ):
-            graph.node.insert(place + 1, made)
 
 
 def _graph_of(

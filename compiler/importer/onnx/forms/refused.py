@@ -13,6 +13,13 @@ def max_pool(r: Rewriter) -> bool:
     return False
 
 
+def roi_align(r: Rewriter) -> bool:
+    """In mode max ONNX takes the largest of the weighted neighbours, the converter that of sums."""
+    if r.attribute("mode", b"avg") != b"avg":
+        raise r.refuse("the mode avg")
+    return False
+
+
 def known_ahead(*positions: int) -> Callable[[Rewriter], bool]:
     """The rule of an operator whose inputs at these positions say what is made."""
 
@@ -23,12 +30,6 @@ def known_ahead(*positions: int) -> Callable[[Rewriter], bool]:
         return False
 
     return rule
-
-
-def space_to_depth(r: Rewriter) -> bool:
-    if r.attribute("mode", b"DCR") != b"DCR":
-        raise r.refuse("the mode DCR")
-    return False
 
 
 def sized_by_data(r: Rewriter) -> bool:

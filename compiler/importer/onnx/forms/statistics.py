@@ -50,7 +50,12 @@ def batch_normalization(r: Rewriter) -> bool:
 
 
 def dropout(r: Rewriter) -> bool:
-    """Nothing is dropped, whatever the ratio: a mask says so of each element."""
+    """Nothing is dropped: a mask says so of each element."""
+    _, ratio, training = [*r.node.input, "", ""][:3]
+    if training and r.constant(2, "training mode").any():
+        share = r.constant(1, "ratio") if ratio else np.array(0.5)
+        if share.any():
+            raise r.refuse("to be exported for inference: what is dropped in training is random")
     if len(r.node.output) < 2 or not r.read.get(r.node.output[1]):
         return False
     x, (out, mask) = r.node.input[0], r.node.output

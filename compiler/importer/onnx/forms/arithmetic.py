@@ -1,0 +1,64 @@
+"""Powers, rests and reductions in number formats that the importer's converters take otherwise."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto, helper
+
+from nnjit_studio.compiler.importer.onnx.rewriter import INTEGERS, Rewriter
+
+_LARGEST_POWER = 64
+
+
+def power(r: Rewriter) -> bool:
+    x, y = r.node.input
+    if r.dtype(x) in INTEGERS:
+        exponent = r.constant(1, "exponent, because its base is an integer")
+        power = float(exponent.reshape(-1)[0]) if exponent.size == 1 else -1.0
+        if power != int(power) or not 1 <= power <= _LARGEST_POWER:
+            raise r.refuse(f"one whole exponent from 1 to {_LARGEST_POWER}")
+        result = x
+        for _ in range(int(power) - 1):
+            result = r.op("Mul", result, x)
+        r.op("Identity", result, out=r.node.output[0])
+        return True
+    if r.dtype(y) == r.dtype(x):
+        return False
+    if y in r.constants:
+        kind = helper.tensor_dtype_to_np_dtype(r.dtype(x))
+        wide = r.weight(r.constants[y].astype(kind))
+    else:
+        wide = r.op("Cast", y, to=r.dtype(x))
+    r.op("Pow", x, wide, out=r.node.output[0])
+    return True
+
+
+def mod(r: Rewriter) -> bool:
+    """Of floats by what may be infinite: the converter's form has no result there."""
+    x, y = r.node.input
+    known = y in r.constants and bool(np.isfinite(r.constants[y]).all())
+    if r.dtype(x) not in (TensorProto.FLOAT, TensorProto.FLOAT16) or known:
+        return False
+    zero = r.weight(0, helper.tensor_dtype_to_np_dtype(r.dtype(x)))
+    # An infinite dividend has no rest of any divisor.
+    whole = r.op("Add", x, r.op("Mul", x, zero))
+    by_dividend = r.attribute("fmod", 0)
+    out = r.node.output[0]
+    endless, rest = r.op("IsInf", y), r.op("Mod", x, y, fmod=1)
+    rest = r.op("Where", endless, whole, rest, out=out if by_dividend else "")
+    if not by_dividend:
+        apart = r.op("Less", r.op("Mul", r.op("Sign", rest), r.op("Sign", y)), zero)
+        r.op("Where", apart, r.op("Add", rest, y), rest, out=out)
+    return True
+
+
+def of_truths(r: Rewriter) -> bool:
+    """A reduction of bools as one of numbers."""
+    x, *axes = r.node.input
+    if r.dtype(x) != TensorProto.BOOL:
+        return False
+    held = {a.name: helper.get_attribute_value(a) for a in r.node.attribute}
+    number = r.op("Cast", x, to=TensorProto.INT32)
+    found = r.op(r.node.op_type, number, *axes, **held)
+    r.op("Cast", found, to=TensorProto.BOOL, out=r.node.output[0])
+    return True

@@ -1,0 +1,62 @@
+"""Reductions of ONNX that TVM's frontend has as several operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tvm import relax, te
+from tvm.relax.frontend.onnx import onnx_frontend
+
+from nnjit_studio.compiler.tvm_adapter.quantised import known_array
+
+
+class ReduceSumSquare(onnx_frontend.ReduceSumSquare):  # type: ignore[misc]
+    """As the frontend's, which is a product and a sum, but of the last axis alone one kernel.
+
+    A root mean square then takes one less, and no room for the squares.
+    """
+
+    @classmethod
+    def _impl_v13(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        if list(attr.get("axes") or ()) == [-1] and attr.get("keepdims", 1):
+            return bb.emit_te(_sum_of_squares, inputs[0])
+        return super()._impl_v13(bb, inputs, attr, params)
+
+    @classmethod
+    def _impl_v18(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        axes = known_array(inputs[1]) if len(inputs) > 1 else None
+        if axes is not None and axes.tolist() == [-1]:
+            return cls._impl_v13(bb, inputs, {**attr, "axes": [-1]}, params)
+        return super()._impl_v18(bb, inputs, attr, params)
+
+
+class ReduceLogSumExp(onnx_frontend.ReduceLogSumExp):  # type: ignore[misc]
+    """As the frontend's, but what is taken off before exp is finite: of infinities it left none."""
+
+    @classmethod
+    def _impl_v13(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        x, axes, kept = inputs[0], attr.get("axes"), bool(attr.get("keepdims", 1))
+        most = float(np.finfo(str(x.ty.dtype)).max)
+        top = relax.op.clip(relax.op.max(x, axes, True), -most, most)
+        total = relax.op.sum(relax.op.exp(relax.op.subtract(x, top)), axes, True)
+        out = relax.op.add(relax.op.log(total), top)
+        return out if kept else relax.op.squeeze(out, axes)
+
+    @classmethod
+    def _impl_v18(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        axes = known_array(inputs[1]) if len(inputs) > 1 and inputs[1] is not None else None
+        if axes is None or not axes.size:
+            return super()._impl_v18(bb, inputs, attr, params)
+        return cls._impl_v13(bb, inputs, {**attr, "axes": axes.tolist()}, params)
+
+
+def _sum_of_squares(x: Any) -> Any:
+    q = te.reduce_axis((0, x.shape[-1]), name="q")
+
+    def total(*at: Any) -> Any:
+        place = (*at[:-1], q)
+        value = x[place]
+        return te.sum(value * value, axis=[q])
+
+    return te.compute((*x.shape[:-1], 1), total, name="sum_of_squares")
