@@ -91,6 +91,8 @@ class PlotPanel(Panel):
         for side in axes:
             self._dress_axis(self.item.getAxis(side))
         self.empty = QLabel(empty, self.plot, alignment=Qt.AlignmentFlag.AlignCenter)
+        self.empty.setWordWrap(True)
+        self.empty.setMargin(12)
         self.empty.setObjectName("empty")
         self.empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.reset_button = push_button(
