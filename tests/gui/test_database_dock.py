@@ -87,7 +87,7 @@ def test_records_are_filtered_by_words_and_by_values(panel):
     facets["device"].setCurrentIndex(0)
     assert len(shown(panel)) == 6
     assert [facets["device"].itemText(i) for i in range(3)] == [
-        "Any device", "epyc-2c-a91f", "m2-8c",
+        "Device: any", "epyc-2c-a91f", "m2-8c",
     ]  # fmt: skip
 
 
