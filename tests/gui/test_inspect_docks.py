@@ -43,8 +43,8 @@ def selected(panel):
 
 
 def test_before_a_model_both_say_what_to_do(window):
-    assert "press F6" in window.profile.caption.text()
-    assert "F7" in window.diff.caption.text()
+    assert "press F6" in window.profile.nothing.words.text()
+    assert "F7" in window.diff.nothing.words.text()
     for panel in (window.profile, window.diff):
         assert not panel.button.isEnabled()
     assert not window.profile.trace_button.isEnabled()
@@ -108,7 +108,7 @@ def test_the_button_tells_the_phase_and_stops(qtbot, opened, workbench, job):
     assert "was cancelled" in opened.message.text.text()
     assert opened.message.property("tone") == "plain", "who stops a job needs no warning"
     assert panel.button.text() == before and panel.button.isEnabled()
-    assert panel.result is None and "yet" in panel.caption.text()
+    assert panel.result is None and "yet" in panel.nothing.words.text()
     assert opened.header.phase.text() == "Ready to tune"
 
 

@@ -120,6 +120,7 @@ class RatesPlot(PlotPanel):
     def switch(self) -> None:
         """Another axis, or other series."""
         seconds = self._axis == BY_SECONDS
+        self.item.getAxis("bottom").least = 0.0 if seconds else 1.0
         self.label_axes(bottom=("time since start", "s") if seconds else (self.rounds_named(), ""))
         self.clear()
         self.reset()

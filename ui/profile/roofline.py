@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyqtgraph as pg
+from PySide6.QtGui import QResizeEvent
 
 from nnjit_studio.analysis.profile import ModelProfile, StepProfile
 from nnjit_studio.ui.widgets.plots import Array, PlotPanel, Table, pen, use_log_axes
@@ -11,6 +12,8 @@ from nnjit_studio.ui.widgets.theme import Theme
 
 SMALLEST, LARGEST = 5.0, 26.0
 """Diameters of points, by the root of their share of the time."""
+WORDS_PX = 24
+"""Above the roof, whose name stands there, however low the plot."""
 
 
 class StepRoofline(PlotPanel):
@@ -36,6 +39,13 @@ class StepRoofline(PlotPanel):
     def show_profile(self, profile: ModelProfile | None) -> None:
         self.profile = profile
         self.redraw()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        share = WORDS_PX / max(4 * WORDS_PX, self.plot.height())
+        self.item.getViewBox().setDefaultPadding(max(0.04, share))
+        if not self._zoomed:
+            self.item.enableAutoRange()
 
     def redraw(self) -> None:
         found, profile = self._steps(), self.profile

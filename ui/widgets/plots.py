@@ -46,7 +46,13 @@ class DirectAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
     """
 
     ground = QColor("white")
+    least = 0.0
+    """Between two ticks, such as 1 of what is counted."""
     picture: Any
+
+    def tickSpacing(self, low: float, high: float, size: float) -> list[tuple[float, float]]:
+        found = super().tickSpacing(low, high, size)
+        return [(gap, at) for gap, at in found if gap >= self.least] or [(self.least, 0.0)]
 
     def paint(self, p: QPainter, opt: object, widget: object) -> None:
         if self.style["tickFont"]:
