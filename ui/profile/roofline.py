@@ -12,8 +12,8 @@ from nnjit_studio.ui.widgets.theme import Theme
 
 SMALLEST, LARGEST = 5.0, 26.0
 """Diameters of points, by the root of their share of the time."""
-WORDS_PX = 24
-"""Above the roof, whose name stands there, however low the plot."""
+WORDS_PX, AXIS_PX = 26, 40
+"""Of the roof's name above it, however low the plot; of the axis below."""
 
 
 class StepRoofline(PlotPanel):
@@ -42,7 +42,8 @@ class StepRoofline(PlotPanel):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        share = WORDS_PX / max(4 * WORDS_PX, self.plot.height())
+        height = self.plot.height() - AXIS_PX
+        share = WORDS_PX / max(2 * WORDS_PX, height - 2 * WORDS_PX)  # of the range, on both sides
         self.item.getViewBox().setDefaultPadding(max(0.04, share))
         if not self._zoomed:
             self.item.enableAutoRange()

@@ -74,6 +74,8 @@ COLUMNS = (
 EVERY_STATE = "every state"
 CHOOSER = 24
 """Characters of a workload's name that are seen where there is room."""
+NARROW = 180
+"""Pixels of the chooser where there is none: the share of time and what it is."""
 SETTINGS = (*TILE_TIPS, "order", "pack", "split", "vec")
 SPEEDUP_COLUMN = [column.title for column in COLUMNS].index("speed-up")
 
@@ -116,6 +118,7 @@ class SpacePanel(TablePanel):
         policy = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         self.chooser.setSizeAdjustPolicy(policy)
         self.chooser.setMinimumContentsLength(CHOOSER)
+        self.chooser.setMinimumWidth(NARROW)
         self.filter.setMaximumWidth(120)
         self.chooser.activated.connect(lambda i: self._pick_space(self.chooser.itemData(i)))
         self.summary = quiet(SteadyLabel(""))

@@ -98,7 +98,7 @@ class PlotPanel(Panel):
             self._dress_axis(self.item.getAxis(side))
         self.empty = QLabel(empty, self.plot, alignment=Qt.AlignmentFlag.AlignCenter)
         self.empty.setWordWrap(True)
-        self.empty.setMargin(12)
+        self.empty.setContentsMargins(32, 0, 12, 0)
         self.empty.setObjectName("empty")
         self.empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.reset_button = push_button(
