@@ -254,3 +254,12 @@ def test_an_empty_database_says_how_it_is_filled(window):
     window.docks.show("database")
     window.database.render_rows()
     assert "tuning (F5)" in window.database.nothing.words.text()
+
+
+def test_a_chooser_of_records_without_a_choice_takes_no_room(panel):
+    assert {n for n, combo in panel.filters.facets.items() if not combo.isHidden()} == {
+        name for name, values in panel.listing.values.items() if len(values) > 1
+    }
+    assert (
+        panel.filters.facets["target"].isHidden() and not panel.filters.facets["state"].isHidden()
+    )

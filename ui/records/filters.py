@@ -69,10 +69,14 @@ class RecordFilters(QWidget):
         self.changed.emit()
 
     def offer(self, listing: Listing) -> None:
-        """Let the choosers offer what there is; choices that still exist stay."""
+        """Let the choosers offer what there is; choices that still exist stay.
+
+        A chooser without a choice is not seen.
+        """
         self._listing = listing
         for name, combo in self.facets.items():
             _fill(combo, (f"{name.capitalize()}: any", *listing.values[name]))
+            combo.setVisible(len(listing.values[name]) > 1 or combo.currentIndex() > 0)
         self._fill_places()
 
     def select(self, listing: Listing) -> list[Measurement]:
