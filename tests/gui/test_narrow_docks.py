@@ -7,7 +7,9 @@ from PySide6.QtCore import QEvent, QPoint
 from PySide6.QtGui import QHelpEvent
 from PySide6.QtWidgets import QApplication, QToolTip
 
+from nnjit_studio.ui.profile.roofline import StepRoofline
 from nnjit_studio.ui.widgets.panel import chooser
+from nnjit_studio.ui.widgets.theme import LIGHT
 
 LONG = "24.6 %   MatMul 200x32 by 32x784, +subtract +divide +multiply +add"
 
@@ -37,3 +39,13 @@ def test_a_chooser_without_room_tells_all_of_its_text_in_the_tooltip_and_in_its_
     narrow.showPopup()
     assert narrow.view().width() >= narrow.fontMetrics().horizontalAdvance(LONG)
     narrow.hidePopup()
+
+
+def test_an_axis_without_room_for_its_name_has_the_unit_alone(qtbot):
+    plot = StepRoofline(LIGHT)
+    qtbot.addWidget(plot)
+    plot.resize(500, 500)
+    plot.show()
+    assert plot.item.getAxis("left").labelText == "rate (GFLOP/s)"
+    plot.resize(500, 150)
+    assert plot.item.getAxis("left").labelText == "GFLOP/s"

@@ -47,7 +47,7 @@ def test_what_is_tried_is_told_with_its_phase():
 
 
 def test_time_left_is_unknown_until_the_session_tells(state):
-    assert left_text(state, 0.0, None) == "Time left: unknown until a few rounds are measured"
+    assert left_text(state, 0.0, None) == "Time left: known after a few rounds"
     assert left_text(state, 0.0, 30.0).endswith("at most 0:30 by the budget")
     state.reduce([ev.RoundDone(1.0, first(state), 1, "c", 5.0, 5.0, "c", 3, 9.0, 20.0)])
     assert left_text(state, 4.0, None) == "About 0:16 left"

@@ -30,6 +30,8 @@ from nnjit_studio.ui.widgets.theme import Theme, mixed
 Array = NDArray[np.float64]
 Table = tuple[Sequence[str], Sequence[Sequence[object]]]
 """Header and rows of a CSV file."""
+AROUND_PX = 60
+"""Height of a plot's lower axis and edges."""
 POWERS = range(-6, 9)
 TICKS = [
     [(power, f"{10.0**power:g}") for power in POWERS],
@@ -136,6 +138,9 @@ class PlotPanel(Panel):
         for side, (name, unit) in self._axis_names.items():
             label = f"{name} ({unit})" if unit else name
             axis = self.item.getAxis(side)
+            room = self.plot.height() - AROUND_PX if side == "left" else self.plot.width()
+            if unit and self.fontMetrics().horizontalAdvance(label) > room:
+                label = unit  # a name that is cut says less
             axis.setLabel(label, color=self.theme.muted)
             axis.ground = QColor(self.theme.surface)
             axis.setPen(self.theme.line)
@@ -149,6 +154,8 @@ class PlotPanel(Panel):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         self.empty.setGeometry(self.plot.rect())
+        if event.size().height() != event.oldSize().height():
+            self.label_axes()
 
     def frame(self, top: float, room: float = 1.15) -> None:
         """Show 0 to ``room`` times ``top``, unless the user chose another view."""
