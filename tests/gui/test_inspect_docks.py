@@ -15,7 +15,7 @@ from nnjit_studio.analysis.diff import merged
 from nnjit_studio.analysis.profile import ModelProfile
 from nnjit_studio.errors import ModelError
 from nnjit_studio.ui.diff.dock import BAD, FIRST_BAD, NOT_COMPARED, WITHIN, rows_of
-from nnjit_studio.ui.dock.job_table import OUTDATED
+from nnjit_studio.ui.dock.job_table import NO_MODEL, OUTDATED
 from nnjit_studio.ui.profile.dock import profile_job
 from nnjit_studio.ui.widgets import text
 
@@ -43,7 +43,8 @@ def selected(panel):
 
 
 def test_before_a_model_both_say_what_to_do(window):
-    assert "press F6" in window.profile.nothing.words.text()
+    told = window.profile.nothing.words.text()
+    assert "press F6" in told and told.startswith(NO_MODEL)
     assert "F7" in window.diff.nothing.words.text()
     for panel in (window.profile, window.diff):
         assert not panel.button.isEnabled()
@@ -246,3 +247,10 @@ def test_merging_keeps_the_order_and_forgets_older_figures(workbench):
     assert [t.node for t in found.tensors] == ["n1", "n2", "n0", "n3"]
     assert math.isinf(found.tensors[0].max_rel) and found.missing == whole.missing
     assert [r.state for r in rows_of(found, whole=False)][:2] == [BAD, BAD]
+
+
+def test_a_table_without_a_result_asks_for_a_model_only_while_none_is_open(opened):
+    assert opened.profile.nothing.words.text().startswith("No profile yet: press F6")
+    assert (
+        opened.diff.nothing.isVisibleTo(opened.diff) and not opened.diff.nothing.button.isVisible()
+    )

@@ -12,6 +12,7 @@ from nnjit_studio.ui.widgets.labels import caption
 from nnjit_studio.ui.widgets.panel import push_button
 from nnjit_studio.ui.widgets.tables import Column, TablePanel
 
+NO_MODEL = "Open a model first (Ctrl+O)."
 OUTDATED = "Kernels or inputs may have changed since. "
 
 
@@ -77,7 +78,8 @@ class JobTable(TablePanel):
         """Before there is a result, what the job will show."""
         super().tell_nothing()
         if self.result is None:
-            self.nothing.say("" if self._session.busy == self._job else self._empty)
+            first = "" if self._session.state.model else f"{NO_MODEL}\n\n"
+            self.nothing.say("" if self._session.busy == self._job else first + self._empty)
 
     def _action(self) -> QAction:
         return self._stop if self._session.busy == self._job else self._start

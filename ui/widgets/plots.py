@@ -30,7 +30,7 @@ from nnjit_studio.ui.widgets.theme import Theme, mixed
 Array = NDArray[np.float64]
 Table = tuple[Sequence[str], Sequence[Sequence[object]]]
 """Header and rows of a CSV file."""
-AROUND_PX = 60
+AROUND_PX = 44
 """Height of a plot's lower axis and edges."""
 POWERS = range(-6, 9)
 TICKS = [
