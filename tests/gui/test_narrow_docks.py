@@ -49,3 +49,12 @@ def test_an_axis_without_room_for_its_name_has_the_unit_alone(qtbot):
     assert plot.item.getAxis("left").labelText == "rate (GFLOP/s)"
     plot.resize(500, 150)
     assert plot.item.getAxis("left").labelText == "GFLOP/s"
+
+
+def test_the_live_tab_scrolls_where_its_plot_would_be_too_low(qtbot, window):
+    live = window.wasm.live
+    live.setParent(None)
+    qtbot.addWidget(live)
+    live.resize(900, 200)
+    live.show()
+    assert live.parts.height() >= 200 and live.plot.plot.height() > 100

@@ -142,6 +142,7 @@ class PlotPanel(Panel):
             if unit and self.fontMetrics().horizontalAdvance(label) > room:
                 label = unit  # a name that is cut says less
             axis.setLabel(label, color=self.theme.muted)
+            axis.resizeEvent()  # it places its label nowhere else
             axis.ground = QColor(self.theme.surface)
             axis.setPen(self.theme.line)
             axis.setTextPen(self.theme.muted)
