@@ -326,6 +326,8 @@ def test_the_selected_row_stays_selected_where_others_overtake_it(advised):
     )
     panel.show_result(replace(advice, rows=rows))
     assert list(lines(advised)).index("int8") == 1 and panel._chosen() == "f16-weights"
+    panel.show_result(replace(advice, rows=rows[2:]))
+    assert panel._chosen() == "", "nor is another one selected in its place"
 
 
 def test_enter_on_a_red_row_asks_once_more(qtbot, advised, workbench):

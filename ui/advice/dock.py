@@ -38,6 +38,7 @@ from nnjit_studio.ui.advice.lines import (
     gain_words,
     judged,
     lines_of,
+    title_alone,
 )
 from nnjit_studio.ui.advice.measuring import SetMeasuring
 from nnjit_studio.ui.dock.host import Host
@@ -118,9 +119,7 @@ class AdvicePanel(JobTable):
         view, header = self.view, self.view.horizontalHeader()
         view.verticalHeader().setDefaultSectionSize(TALL)
         self.bars = TimeBars(view, theme, self.row_at)
-        self.changes = TwoLines(
-            view, theme, self.row_at, lambda line: line.note, lambda line: line.title
-        )
+        self.changes = TwoLines(view, theme, self.row_at, lambda line: line.note, title_alone)
         self.verdicts = TwoLines(view, theme, self.row_at, gain_words, gain_alone)
         places = ((TIME, self.bars), (CHANGE, self.changes), (VERDICT, self.verdicts))
         for column, delegate in places:
@@ -133,6 +132,7 @@ class AdvicePanel(JobTable):
         for key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             press = QShortcut(QKeySequence(key), view, self._press_selected)
             press.setContext(Qt.ShortcutContext.WidgetShortcut)
+            press.setAutoRepeat(False)  # what is refused asks twice
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Resize:
@@ -190,8 +190,8 @@ class AdvicePanel(JobTable):
         self.bars.longest_ms = max(known, default=0.0)
         chosen = self._chosen()
         self.model.set_rows(lines)
-        if chosen != self._chosen():  # another row has taken its place
-            self.select_row(lambda line: line.name == chosen)
+        if chosen != self._chosen() and not self.select_row(lambda line: line.name == chosen):
+            self.view.clearSelection()  # Enter would do something to a row that nobody chose
         self._fit_rows()
         self._put_buttons(lines)
         self._span_reasons(lines)
