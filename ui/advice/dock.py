@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer
-from PySide6.QtGui import QDoubleValidator, QKeySequence, QResizeEvent, QShortcut
+from PySide6.QtGui import QDoubleValidator, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QHeaderView, QLabel, QLineEdit, QPushButton, QWidget
 
 from nnjit_studio.advice.options import AdviceOptions
@@ -59,6 +59,7 @@ EMPTY = (
     "the one that runs now."
 )
 NO_PAGE = "This window opens no pages of its own, which advice needs."
+ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 NARROW = 1080
 """Pixels of the list below which the column of cosines is hidden."""
 FOLDER = "advice"
@@ -128,16 +129,19 @@ class AdvicePanel(JobTable):
             view.setColumnHidden(column, True)
         header.setStretchLastSection(False)
         header.setSectionResizeMode(CHANGE, QHeaderView.ResizeMode.Stretch)
-        view.viewport().installEventFilter(self)
-        for key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
-            press = QShortcut(QKeySequence(key), view, self._press_selected)
-            press.setContext(Qt.ShortcutContext.WidgetShortcut)
-            press.setAutoRepeat(False)  # what is refused asks twice
+        for watched in (view, view.viewport()):
+            watched.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Resize:
             QTimer.singleShot(0, self, self._fit_rows)
-        return False
+        if not isinstance(event, QKeyEvent) or event.key() not in ENTER:
+            return False
+        if event.type() != QEvent.Type.KeyPress:
+            return False
+        if not event.isAutoRepeat():  # what is refused asks twice
+            self._press_selected()
+        return True
 
     def _fit_rows(self) -> None:
         """One line in a row where rows of two would leave too few in sight."""
