@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from advices import ADVICE
+from advices import ADVICE, measured
 from gui_window import StudioWindow, wait_job
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
 from test_window import open_it
 
 from nnjit_studio.advice.records import MEASURING, STOPPED, WAITING, stopped
+from nnjit_studio.ui.advice.cells import LOW, TALL
 from nnjit_studio.ui.advice.in_use import BACK, WAITS
 from nnjit_studio.ui.advice.lines import (
     ANYWAY,
@@ -23,8 +26,10 @@ from nnjit_studio.ui.advice.lines import (
     OVER,
     PUT_BACK,
     SMALLER,
+    gain_alone,
     gain_words,
     lines_of,
+    title_alone,
 )
 
 
@@ -273,3 +278,62 @@ def test_where_nothing_is_faster_the_smallest_is_named(advised):
     panel.show_result(replace(ADVICE, rows=(half,)))
     smallest = "Smallest within the guard: Weights in f16, 10.0 MB for 20.0 MB."
     assert panel.caption.text().endswith(smallest)
+
+
+def test_in_a_low_window_eight_rows_are_seen_each_with_its_button(qtbot, advised):
+    advised.resize(1280, 720)
+    advised.docks.size()
+    panel = advised.advice
+    advised.docks.show("advice")
+    qtbot.waitUntil(lambda: panel.view.rowHeight(0) == LOW)
+    eighth = panel.view.visualRect(panel.proxy.index(7, CHANGE))
+    assert panel.view.viewport().rect().contains(eighth), "the untouched model and all seven rows"
+    assert all(button.height() <= LOW for button in panel.buttons.values())
+    assert panel.view.viewport().grab() is not None
+    advised.resize(1920, 1400)
+    advised.docks.size()
+    qtbot.waitUntil(lambda: panel.view.rowHeight(0) == TALL)
+    assert not any(button.property("low") for button in panel.buttons.values())
+
+
+def test_a_low_row_tells_the_gain_or_the_verdict_in_a_line(advised):
+    found = lines(advised)
+    assert gain_alone(found["direct"]) == "▲ 1.25x [1.21..1.29]"
+    assert gain_alone(found["4-bit"]) == "✗ over the error limit"
+    assert title_alone(found["webgpu"]) == "WebGPU: No adapter."
+    assert title_alone(found["threads"]) == "2 threads for 1"
+
+
+def test_the_list_is_used_by_keys_alone(qtbot, advised, workbench):
+    view = advised.advice.view
+    view.setFocus()
+    view.setCurrentIndex(advised.advice.proxy.index(0, CHANGE))
+    qtbot.keyClick(view, Qt.Key.Key_Down)
+    assert advised.advice._chosen() == "direct" and "Without tiles" in advised.advice.detail.text()
+    qtbot.keyClick(view, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    assert "Without tiles" in QGuiApplication.clipboard().text()
+    wait_job(qtbot, advised, "open", lambda: qtbot.keyClick(view, Qt.Key.Key_Return) is None)
+    assert lines(advised)["direct"].verdict == IN_USE
+    assert advised.advice._chosen() == "direct", "the row, and not its place"
+
+
+def test_the_selected_row_stays_selected_where_others_overtake_it(advised):
+    panel, advice = advised.advice, advised.advice.result
+    panel.select_row(lambda line: line.name == "f16-weights")
+    rows = tuple(
+        replace(row, measured=measured(2.0, 10.0)) if row.name == "int8" else row
+        for row in advice.rows
+    )
+    panel.show_result(replace(advice, rows=rows))
+    assert list(lines(advised)).index("int8") == 1 and panel._chosen() == "f16-weights"
+    panel.show_result(replace(advice, rows=rows[2:]))
+    assert panel._chosen() == "", "nor is another one selected in its place"
+
+
+def test_enter_on_a_red_row_asks_once_more(qtbot, advised, workbench):
+    panel = advised.advice
+    panel.select_row(lambda line: line.name == "4-bit")
+    panel.view.setFocus()
+    qtbot.keyClick(panel.view, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: panel.buttons["4-bit"].text() == ANYWAY)
+    assert not workbench.importing.ways

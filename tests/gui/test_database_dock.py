@@ -87,7 +87,7 @@ def test_records_are_filtered_by_words_and_by_values(panel):
     facets["device"].setCurrentIndex(0)
     assert len(shown(panel)) == 6
     assert [facets["device"].itemText(i) for i in range(3)] == [
-        "Any device", "epyc-2c-a91f", "m2-8c",
+        "Device: any", "epyc-2c-a91f", "m2-8c",
     ]  # fmt: skip
 
 
@@ -237,3 +237,29 @@ def test_what_a_kernel_is_written_in(qtbot, workbench, settings, tmp_path):
         window.docks.show("database")
         qtbot.waitUntil(lambda: len(window.database.listing.rows) == 2)
         assert sorted(shown(window.database, "code")) == ["WGSL", "Wasm"]
+
+
+def test_filters_that_hide_all_records_say_so_and_are_cleared(panel):
+    panel.filter.setText("won")
+    panel.filters.facets["state"].setCurrentText("slower")
+    assert "hides all 6 rows" in panel.nothing.words.text() and not panel.model.rows
+    panel.nothing.button.click()
+    assert len(shown(panel)) == 6 and not panel.nothing.isVisible()
+    panel.filters.deleted.setChecked(True)
+    assert panel.nothing.words.text() == "No record is deleted."
+    assert panel.nothing.button.isHidden()
+
+
+def test_an_empty_database_says_how_it_is_filled(window):
+    window.docks.show("database")
+    window.database.render_rows()
+    assert "tuning (F5)" in window.database.nothing.words.text()
+
+
+def test_a_chooser_of_records_without_a_choice_takes_no_room(panel):
+    assert {n for n, combo in panel.filters.facets.items() if not combo.isHidden()} == {
+        name for name, values in panel.listing.values.items() if len(values) > 1
+    }
+    assert (
+        panel.filters.facets["target"].isHidden() and not panel.filters.facets["state"].isHidden()
+    )

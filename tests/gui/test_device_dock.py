@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from gui_fakes import measured_device
+from PySide6.QtCore import QPointF
 
 from nnjit_studio.device.measured import MeasuredDevice
 from nnjit_studio.ui.device.dock import START, STOP, facts_of
@@ -122,3 +124,25 @@ def test_a_theme_repaints_and_reset_keeps_the_data(qtbot, dock, window):
     window.menus.choose_theme("dark")
     window.actions_by_id["reset_plots"].trigger()
     assert [len(plot.item.items) for plot in dock.plots] == before
+
+
+def test_in_a_narrow_dock_the_plots_stand_in_two_rows_and_no_labels_overlap(qtbot, dock, window):
+    measure(qtbot, dock, window)
+    for width, rows in ((544, 2), (1200, 1)):
+        dock.parentWidget().parentWidget().resize(width, 190)
+        dock.resize(width, max(190, dock.minimumSizeHint().height()))
+        dock.layout().activate()
+        assert len({part.y() for part in dock._parts}) == rows
+        assert max(part.geometry().right() for part in dock._parts) < width, "none is cut"
+        _, caches, primitives = dock.plots
+        caches.grab()
+        sizes, _ = caches.item.getAxis("bottom")._tickLevels
+        box = caches.item.getViewBox()
+        places = [box.mapViewToScene(QPointF(at, 0)).x() for at, _ in sizes]
+        metrics = caches.fontMetrics()
+        widths = [metrics.horizontalAdvance(words) for _, words in sizes]
+        named = pairwise(zip(places, widths, strict=True))
+        assert all(to - at > (a + b) / 2 for (at, a), (to, b) in named)
+        (names,) = primitives.item.getAxis("left")._tickLevels
+        primitives.grab()
+        assert primitives.item.getViewBox().height() / len(names) >= 12

@@ -15,7 +15,7 @@ from nnjit_studio.analysis.diff import merged
 from nnjit_studio.analysis.profile import ModelProfile
 from nnjit_studio.errors import ModelError
 from nnjit_studio.ui.diff.dock import BAD, FIRST_BAD, NOT_COMPARED, WITHIN, rows_of
-from nnjit_studio.ui.dock.job_table import OUTDATED
+from nnjit_studio.ui.dock.job_table import NO_MODEL, OUTDATED
 from nnjit_studio.ui.profile.dock import profile_job
 from nnjit_studio.ui.widgets import text
 
@@ -43,8 +43,9 @@ def selected(panel):
 
 
 def test_before_a_model_both_say_what_to_do(window):
-    assert "press F6" in window.profile.caption.text()
-    assert "F7" in window.diff.caption.text()
+    told = window.profile.nothing.words.text()
+    assert "press F6" in told and told.startswith(NO_MODEL)
+    assert "F7" in window.diff.nothing.words.text()
     for panel in (window.profile, window.diff):
         assert not panel.button.isEnabled()
     assert not window.profile.trace_button.isEnabled()
@@ -108,7 +109,7 @@ def test_the_button_tells_the_phase_and_stops(qtbot, opened, workbench, job):
     assert "was cancelled" in opened.message.text.text()
     assert opened.message.property("tone") == "plain", "who stops a job needs no warning"
     assert panel.button.text() == before and panel.button.isEnabled()
-    assert panel.result is None and "yet" in panel.caption.text()
+    assert panel.result is None and "yet" in panel.nothing.words.text()
     assert opened.header.phase.text() == "Ready to tune"
 
 
@@ -246,3 +247,10 @@ def test_merging_keeps_the_order_and_forgets_older_figures(workbench):
     assert [t.node for t in found.tensors] == ["n1", "n2", "n0", "n3"]
     assert math.isinf(found.tensors[0].max_rel) and found.missing == whole.missing
     assert [r.state for r in rows_of(found, whole=False)][:2] == [BAD, BAD]
+
+
+def test_a_table_without_a_result_asks_for_a_model_only_while_none_is_open(opened):
+    assert opened.profile.nothing.words.text().startswith("No profile yet: press F6")
+    assert (
+        opened.diff.nothing.isVisibleTo(opened.diff) and not opened.diff.nothing.button.isVisible()
+    )

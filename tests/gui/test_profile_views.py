@@ -141,6 +141,20 @@ def test_the_roofline_has_the_steps_that_compute(profiled):
     assert len(x) == 4
 
 
+def test_the_name_of_the_roof_is_not_cut_in_a_low_plot(qtbot, profiled):
+    plot = profiled.profile.roofline
+    profiled.profile.tabs.setCurrentWidget(plot)
+    plot.setParent(None)
+    qtbot.addWidget(plot)
+    plot.resize(700, 190)
+    plot.show()
+    plot.grab()
+    box = plot.item.getViewBox()
+    name = plot.limits[0]
+    top = name.mapRectToScene(name.boundingRect()).top()
+    assert top >= box.mapRectToScene(box.boundingRect()).top()
+
+
 # Trace
 
 

@@ -98,3 +98,12 @@ def test_the_plot_draws_what_there_are_pixels_for(qtbot, workbench):
     panel.scope.setCurrentText("whole model")
     assert panel.items == {}, "no round said what the model took"
     assert panel.table()[1] == []
+
+
+def test_rounds_are_counted_in_whole_numbers(qtbot, workbench):
+    panel = RoundsPanel(StudioSession(workbench), LIGHT)
+    qtbot.addWidget(panel)
+    axis = panel.item.getAxis("bottom")
+    assert min(gap for gap, _ in axis.tickSpacing(0, 2, 400)) == 1.0
+    panel.axis.setCurrentText("by seconds")
+    assert min(gap for gap, _ in axis.tickSpacing(0, 2, 400)) < 1.0

@@ -20,6 +20,7 @@ from nnjit_studio.ui.tuning.dock import (
     served_text,
     trying_text,
 )
+from nnjit_studio.ui.tuning.rounds import SELECTED, next_step
 from nnjit_studio.ui.window.features import ACTIONS
 
 
@@ -46,7 +47,7 @@ def test_what_is_tried_is_told_with_its_phase():
 
 
 def test_time_left_is_unknown_until_the_session_tells(state):
-    assert left_text(state, 0.0, None) == "Time left: unknown until a few rounds are measured"
+    assert left_text(state, 0.0, None) == "Time left: known after a few rounds"
     assert left_text(state, 0.0, 30.0).endswith("at most 0:30 by the budget")
     state.reduce([ev.RoundDone(1.0, first(state), 1, "c", 5.0, 5.0, "c", 3, 9.0, 20.0)])
     assert left_text(state, 4.0, None) == "About 0:16 left"
@@ -147,14 +148,14 @@ def test_candidates_are_filtered_by_state(qtbot, window, workbench, model_file):
 
 def test_an_empty_lite_space_tells_what_comes_and_what_to_do(qtbot, window, model_file):
     panel = window.space
-    assert panel.empty.text() == "Open a model to see its lite spaces."
+    assert panel.nothing.words.text() == "Open a model to see its lite spaces."
     with qtbot.waitSignal(window.session.done):
         window.open_model(model_file)
     assert not panel.model.rows and not panel.summary.text()
-    assert "Start tuning (F5)" in panel.empty.text()
+    assert "Start tuning (F5)" in panel.nothing.words.text()
     with qtbot.waitSignal(window.session.done):
         window.start_tuning()
-    assert panel.model.rows and panel.summary.text() and not panel.empty.text()
+    assert panel.model.rows and panel.summary.text() and not panel.nothing.words.text()
 
 
 def enabled(window):
@@ -270,3 +271,44 @@ def test_every_state_of_the_window_leaves_a_way_on(window):
             assert window.actions_by_id["pause"].isEnabled() == (
                 job == "tune" or (paused and not job)
             )
+
+
+def test_an_empty_plot_of_rounds_tells_the_next_step_of_each_state(qtbot, window, model_file):
+    panel, session = window.rounds, window.session
+    step = lambda: panel.empty.text().rsplit("\n", 1)[1]  # noqa: E731
+    assert step() == "Open a model (Ctrl+O), then start tuning (F5)."
+    told = []
+    session.busy_changed.connect(lambda job: told.append((job, step())))
+    with qtbot.waitSignal(session.done):
+        window.open_model(model_file)
+    assert ("open", "The model is being opened.") in told
+    assert step() == "Start tuning (F5)."
+    with qtbot.waitSignal(session.done):
+        window.start_tuning()
+    assert ("tune", "Tuning has begun: the first candidate is being measured.") in told
+    assert not panel.empty.isVisibleTo(panel)
+    idle = next(k for k, w in session.state.workloads.items() if not w.rounds)
+    session.select(idle)
+    panel.scope.setCurrentText(SELECTED)
+    assert panel.empty.isVisibleTo(panel) and "choose “all workloads”" in step()
+
+
+def test_an_empty_plot_of_rounds_tells_of_a_pause_and_of_a_file_that_is_only_read(window, state):
+    window.session.state = state
+    state.paused = True
+    assert next_step(window.session) == "Tuning is paused: F5 continues."
+    state.model, state.survey = None, "read"
+    assert "only an imported one can be tuned" in next_step(window.session)
+
+
+def test_a_lite_space_whose_rows_are_all_hidden_shows_them_again(qtbot, window, model_file):
+    panel = window.space
+    with qtbot.waitSignal(window.session.done):
+        window.open_model(model_file)
+    with qtbot.waitSignal(window.session.done):
+        window.start_tuning()
+    panel.states.setCurrentText("timed out")
+    panel.filter.setText("x0")
+    assert not panel.proxy.rowCount() and "hides all" in panel.nothing.words.text()
+    panel.nothing.button.click()
+    assert panel.proxy.rowCount() == len(panel.model.rows) and panel.nothing.isHidden()

@@ -13,7 +13,16 @@ from nnjit_studio.ui.widgets.theme import Theme
 
 Index = QModelIndex | QPersistentModelIndex
 SIDE, GAP = 8, 2
+TALL, LOW = 46, 26
+"""Heights of a row of two lines and of one."""
+ENOUGH = 8
+"""Rows that are to be seen at once, where there are as many."""
 _MIDDLE, _END = Qt.TextElideMode.ElideMiddle, Qt.TextElideMode.ElideRight
+
+
+def too_tall(rows: int, room: int) -> bool:
+    """Whether so many pixels show too few rows of two lines."""
+    return min(rows, ENOUGH) * TALL > room
 
 
 def ground(painter: QPainter, option: QStyleOptionViewItem) -> None:
@@ -30,15 +39,19 @@ class TwoLines(QStyledItemDelegate):
     ----------
     below
         The second line, empty for none; the first is then in the middle of the cell.
+    alone
+        What a ``low`` row shows in place of both.
     """
+
+    low = False
 
     def __init__(
         self, parent: QObject, theme: Theme, line_at: Callable[[Index], Line],
-        below: Callable[[Line], str],
+        below: Callable[[Line], str], alone: Callable[[Line], str],
     ) -> None:  # fmt: skip
         super().__init__(parent)
         self.theme = theme
-        self._line_at, self._below = line_at, below
+        self._line_at, self._below, self._alone = line_at, below, alone
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Draw the ground as any cell, then the lines."""
@@ -46,7 +59,9 @@ class TwoLines(QStyledItemDelegate):
         self.initStyleOption(plain, index)
         above, tone = plain.text, index.data(Qt.ItemDataRole.ForegroundRole)
         ground(painter, plain)
-        below = self._below(self._line_at(index))
+        line = self._line_at(index)
+        below = "" if self.low else self._below(line)
+        above = self._alone(line) if self.low else above
         metrics = QFontMetricsF(option.font)
         room = QRectF(option.rect).adjusted(SIDE, 0, -SIDE, 0)
         height = metrics.height()
@@ -59,8 +74,8 @@ class TwoLines(QStyledItemDelegate):
             (below, _END, QColor(self.theme.muted)),
         ):
             painter.setPen(colour)
-            line = QRectF(room.left(), top, room.width(), height)
+            place = QRectF(room.left(), top, room.width(), height)
             shown = metrics.elidedText(words, mode, room.width())
-            painter.drawText(line, Qt.AlignmentFlag.AlignVCenter, shown)
+            painter.drawText(place, Qt.AlignmentFlag.AlignVCenter, shown)
             top += height + GAP
         painter.restore()

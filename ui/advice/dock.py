@@ -5,24 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QDoubleValidator, QResizeEvent
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer
+from PySide6.QtGui import QDoubleValidator, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QHeaderView, QLabel, QLineEdit, QPushButton, QWidget
 
-from nnjit_studio.advice.errors import judge
 from nnjit_studio.advice.options import AdviceOptions
 from nnjit_studio.advice.records import (
     IMPOSSIBLE,
     MAX_ERROR,
-    MEASURED,
-    UNJUDGED,
     Advice,
     Row,
     stopped,
 )
 from nnjit_studio.advice.text import headline, smallest, so_far
 from nnjit_studio.ui.advice.bars import TimeBars
-from nnjit_studio.ui.advice.cells import TwoLines
+from nnjit_studio.ui.advice.cells import LOW, TALL, TwoLines, too_tall
 from nnjit_studio.ui.advice.in_use import InUseStrip
 from nnjit_studio.ui.advice.lines import (
     ANYWAY,
@@ -37,8 +34,11 @@ from nnjit_studio.ui.advice.lines import (
     TIME,
     VERDICT,
     Line,
+    gain_alone,
     gain_words,
+    judged,
     lines_of,
+    title_alone,
 )
 from nnjit_studio.ui.advice.measuring import SetMeasuring
 from nnjit_studio.ui.dock.host import Host
@@ -59,7 +59,7 @@ EMPTY = (
     "the one that runs now."
 )
 NO_PAGE = "This window opens no pages of its own, which advice needs."
-ROW_HEIGHT = 46
+ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 NARROW = 1080
 """Pixels of the list below which the column of cosines is hidden."""
 FOLDER = "advice"
@@ -78,7 +78,7 @@ class AdvicePanel(JobTable):
         self._first: PageForm | None = None
         self._plain: Plain | None = None
         self._feeds: Feeds = {}
-        self._reopens = False
+        self._reopens = self._low = False
         self.buttons: dict[str, QPushButton] = {}
         super().__init__(host, "Make it faster", COLUMNS, JOB, EMPTY)
         own = OwnOrder()
@@ -118,10 +118,10 @@ class AdvicePanel(JobTable):
     def _dress_cells(self, theme: Theme) -> None:
         """Two lines in a row; the change has the room that other columns leave."""
         view, header = self.view, self.view.horizontalHeader()
-        view.verticalHeader().setDefaultSectionSize(ROW_HEIGHT)
+        view.verticalHeader().setDefaultSectionSize(TALL)
         self.bars = TimeBars(view, theme, self.row_at)
-        self.changes = TwoLines(view, theme, self.row_at, lambda line: line.note)
-        self.verdicts = TwoLines(view, theme, self.row_at, gain_words)
+        self.changes = TwoLines(view, theme, self.row_at, lambda line: line.note, title_alone)
+        self.verdicts = TwoLines(view, theme, self.row_at, gain_words, gain_alone)
         places = ((TIME, self.bars), (CHANGE, self.changes), (VERDICT, self.verdicts))
         for column, delegate in places:
             view.setItemDelegateForColumn(column, delegate)
@@ -129,6 +129,36 @@ class AdvicePanel(JobTable):
             view.setColumnHidden(column, True)
         header.setStretchLastSection(False)
         header.setSectionResizeMode(CHANGE, QHeaderView.ResizeMode.Stretch)
+        for watched in (view, view.viewport()):
+            watched.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Resize:
+            QTimer.singleShot(0, self, self._fit_rows)
+        if not isinstance(event, QKeyEvent) or event.key() not in ENTER:
+            return False
+        if event.type() != QEvent.Type.KeyPress:
+            return False
+        if not event.isAutoRepeat():  # what is refused asks twice
+            self._press_selected()
+        return True
+
+    def _fit_rows(self) -> None:
+        """One line in a row where rows of two would leave too few in sight."""
+        low = too_tall(len(self.model.rows), self.view.viewport().height())
+        if low == self._low:
+            return
+        self._low = self.changes.low = self.verdicts.low = low
+        self.view.verticalHeader().setDefaultSectionSize(LOW if low else TALL)
+        self.buttons = {}  # they are made anew, at the height of a row
+        self._put_buttons(self.model.rows)
+
+    def _press_selected(self) -> None:
+        """What the button of the selected row does."""
+        for index in self.view.selectionModel().selectedRows():
+            button = self.buttons.get(self.row_at(index).name)
+            if button is not None:
+                button.click()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Where titles would have no room, the cosine is left to copies and files."""
@@ -162,10 +192,19 @@ class AdvicePanel(JobTable):
         lines = list(lines_of(advice, self.in_use, self._armed)) if advice else []
         known = [line.measured.ms.high for line in lines if line.measured]
         self.bars.longest_ms = max(known, default=0.0)
+        chosen = self._chosen()
         self.model.set_rows(lines)
+        if chosen != self._chosen() and not self.select_row(lambda line: line.name == chosen):
+            self.view.clearSelection()  # Enter would do something to a row that nobody chose
+        self._fit_rows()
         self._put_buttons(lines)
         self._span_reasons(lines)
         self._tell_use()
+
+    def _chosen(self) -> str:
+        """The name of the selected row, empty for none."""
+        rows = self.view.selectionModel().selectedRows()
+        return self.row_at(rows[0]).name if rows else ""
 
     def _span_reasons(self, lines: list[Line]) -> None:
         """A row without figures has their room for its reason."""
@@ -224,6 +263,7 @@ class AdvicePanel(JobTable):
 
     def _button(self, line: Line) -> QPushButton:
         button = push_button(line.action, f"{line.action}: {line.title}", line.note)
+        button.setProperty("low", self._low)
         if line.action == ANYWAY:
             button.setObjectName("danger")
         elif line.row is not None and self.result is not None and line.row is self.result.best:
@@ -270,7 +310,7 @@ class AdvicePanel(JobTable):
         advice, limit = self.result, self.threshold
         if advice is None or advice.threshold == limit or self._session.busy == JOB:
             return
-        rows = tuple(_judged(row, limit) for row in advice.rows)
+        rows = tuple(judged(row, limit) for row in advice.rows)
         self._armed = ""
         self.show_result(replace(advice, rows=rows, threshold=limit))
 
@@ -357,10 +397,3 @@ class AdvicePanel(JobTable):
             self._reopens, self.in_use = False, self._before
             if self.result is not None:
                 self.show_result(self.result)
-
-
-def _judged(row: Row, limit: float) -> Row:
-    """The row with the guard of another limit; what could not be compared stays unjudged."""
-    if row.state != MEASURED or row.measured is None or row.guard.state == UNJUDGED:
-        return row
-    return replace(row, guard=judge(row.measured, len(row.measured.outputs), limit))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from nnjit_studio.advice import records
+from nnjit_studio.advice.errors import judge
 from nnjit_studio.advice.records import (
     BROKEN,
     IMPOSSIBLE,
@@ -132,6 +134,18 @@ def gain_words(line: Line) -> str:
     return times(stated) if stated else ""
 
 
+def title_alone(line: Line) -> str:
+    """The change in a line; what is not possible here has room for the reason."""
+    return f"{line.title}: {line.note}" if line.verdict == NOT_HERE else line.title
+
+
+def gain_alone(line: Line) -> str:
+    """The gain in a line, its sign in place of the word; the verdict where that says more."""
+    gain = gain_words(line)
+    told = gain if gain and line.verdict in (FASTER, SLOWER) else line.verdict
+    return f"{GLYPHS.get(line.verdict, '')} {told}".strip()
+
+
 def _verdict_words(verdict: str) -> str:
     return f"{GLYPHS.get(verdict, '')} {verdict}".strip()
 
@@ -163,3 +177,10 @@ COLUMNS = (
 CHANGE, BUTTON, TIME, VERDICT, COSINE = 0, 1, 2, 5, 9
 IN_FILES = (3, 4, 10)
 """Columns that the window hides: it draws them into others, and copies and files have them."""
+
+
+def judged(row: Row, limit: float) -> Row:
+    """The row with the guard of another limit; what could not be compared stays unjudged."""
+    if row.state != MEASURED or row.measured is None or row.guard.state == records.UNJUDGED:
+        return row
+    return replace(row, guard=judge(row.measured, len(row.measured.outputs), limit))

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLabel, QProgressBar, QWidget
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QGridLayout, QLabel, QProgressBar, QWidget
 
 from nnjit_studio.device.measured import LATENCY, SPILL, MeasuredDevice, binary_size
 from nnjit_studio.device.primitives import PRIMITIVES, preference
@@ -16,7 +17,7 @@ from nnjit_studio.doctor.device_report import bandwidth_text, caches_text, regis
 from nnjit_studio.ui.state.jobs import Job
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets.labels import ElidedLabel, quiet
-from nnjit_studio.ui.widgets.panel import Panel, ground, hbox, named, push_button, scrolled, vbox
+from nnjit_studio.ui.widgets.panel import Panel, ground, named, push_button, scrolled, vbox
 from nnjit_studio.ui.widgets.plots import TICKS, Array, PlotPanel, Table, pen
 from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.workbench.jobs import measure_device
@@ -32,8 +33,13 @@ NOT_MEASURED = (
     "This device was not measured yet.\n\nRegisters and caches are as the system reports them, or "
     "assumed. Measuring takes some seconds, on an otherwise quiet machine."
 )
-FACTS_WIDTH = 230
 BAR_HEIGHT = 0.62
+WIDE = 1000
+"""Pixels from which on facts and plots stand in one row; else in two, which scroll."""
+LOWEST, BAR_PX, AROUND_BARS = 196, 15, 88
+"""Pixels: height of the lowest plot, of a bar with its name, of what is around the bars."""
+SIZE_PX = 58
+"""Pixels of the size of a working set, with a gap."""
 
 
 class DevicePlot(PlotPanel):
@@ -44,7 +50,7 @@ class DevicePlot(PlotPanel):
         self.device: MeasuredDevice | None = None
         self.bar.insertWidget(0, QLabel(title))
         self.reset_button.hide()  # three plots side by side: Ctrl+R does it
-        self.plot.setMinimumWidth(120)
+        self.setMinimumSize(120, LOWEST)
 
     def show_device(self, device: MeasuredDevice | None) -> None:
         self.device = device
@@ -106,7 +112,7 @@ class LatencyPlot(DevicePlot):
     """The latency by the size of the working set: its steps are caches."""
 
     def __init__(self, theme: Theme) -> None:
-        super().__init__("Caches", "working set", "latency of a hop", "ns", theme)
+        super().__init__("Caches", "working set", "latency", "ns", theme)
         self.item.setLogMode(x=True, y=True)
         self.item.getAxis("left").setTicks(TICKS)
 
@@ -118,9 +124,20 @@ class LatencyPlot(DevicePlot):
         for name, nbytes, height in marks:
             if nbytes:
                 self.mark(math.log10(nbytes * 1.1), f"{name} {binary_size(nbytes)}", height)
-        ticks = [size for size in curve.x if size & (size - 1) == 0]
+        self._name_sizes()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._name_sizes()
+
+    def _name_sizes(self) -> None:
+        """As many sizes as have room side by side."""
+        if self.device is None:
+            return
+        ticks = [size for size in self.device.curves[LATENCY].x if size & (size - 1) == 0]
         labels = [(math.log10(s), binary_size(s)) for s in ticks]
-        self.item.getAxis("bottom").setTicks([labels[::3], [(at, "") for at, _ in labels]])
+        step = math.ceil(SIZE_PX * len(labels) / max(SIZE_PX, self.plot.width() - SIZE_PX))
+        self.item.getAxis("bottom").setTicks([labels[::step], [(at, "") for at, _ in labels]])
 
     def table(self) -> Table:
         return _samples(self.device, LATENCY, ("working set bytes", "ns"))
@@ -135,6 +152,7 @@ class EffectsPlot(DevicePlot):
 
     def draw(self, device: MeasuredDevice) -> None:
         effects = [e for e in device.effects if not e.error]
+        self.setMinimumHeight(max(LOWEST, AROUND_BARS + BAR_PX * len(effects)))
         if not effects:
             return
         places = np.arange(len(effects), dtype=float)
@@ -171,7 +189,7 @@ class EffectsPlot(DevicePlot):
 
 
 class DevicePanel(Panel):
-    """Facts and the button on the left, the plots on the right."""
+    """Facts with the button, and the plots: in one row, or in two of a narrow dock."""
 
     def __init__(self, session: StudioSession, theme: Theme) -> None:
         super().__init__()
@@ -189,15 +207,32 @@ class DevicePanel(Panel):
             SpillPlot(theme), LatencyPlot(theme), EffectsPlot(theme),
         )  # fmt: skip
         left = QWidget()
-        left.setFixedWidth(FACTS_WIDTH)
         vbox(
             self.button, self.progress, self.phase, (scrolled(self.facts), 1),
             on=left, margins=None, spacing=None,
         )  # fmt: skip
-        hbox(left, *zip(self.plots, (3, 3, 4), strict=True), on=self, spacing=0)
+        self._parts: tuple[QWidget, ...] = (left, *self.plots)
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setSpacing(0)
+        self._columns = 0
+        self._place(len(self._parts))
         session.device_changed.connect(self.show_device)
         session.busy_changed.connect(self._follow)
         self._follow("")
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._place(len(self._parts) if event.size().width() >= WIDE else 2)
+
+    def _place(self, columns: int) -> None:
+        if columns == self._columns:
+            return
+        self._columns = columns
+        for place, part in enumerate(self._parts):
+            self._grid.addWidget(part, *divmod(place, columns))
+        for column, stretch in enumerate((3, 3, 3, 4)):
+            self._grid.setColumnStretch(column, stretch if column < columns else 0)
 
     def refresh(self, changes: frozenset[str]) -> None:
         if "phase" in changes and self._session.busy == "device":

@@ -23,7 +23,7 @@ from nnjit_studio.workbench.house import GuestRow, Work
 
 TICK_MS = 500
 ADDRESS = "devices/listen"
-CLOSED = "The port is closed: nobody can join, and nobody who has joined can come."
+CLOSED = "The port is closed: no device can join, and none that has joined can connect."
 EMPTY = (
     "No device has joined.\n\n1. Switch Listen on: a port opens to the network of the house.\n"
     "2. Scan the code with a phone, or type the address and the six digits.\n"
@@ -44,7 +44,9 @@ class DevicesPanel(Panel):
         self.listen.clicked.connect(self._switch)
         self.where = named(QLabel(wordWrap=True), "State of the port")
         self.address = named(
-            QLineEdit(str(host.settings.value(ADDRESS, "")), placeholderText="its own address"),
+            QLineEdit(
+                str(host.settings.value(ADDRESS, "")), placeholderText="this machine's own address"
+            ),
             "Address of this machine",
             "ADDRESS[:PORT] of this machine in the network of the house; empty for its own",
         )

@@ -14,7 +14,10 @@ from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.panel import ground
 from nnjit_studio.ui.widgets.tables import Column
 
-EMPTY = "Nothing compared yet: tunes the open model in every browser of this machine, in turns."
+EMPTY = (
+    "Nothing compared yet: “Compare the browsers here” tunes the open model in every browser of "
+    "this machine, one after the other."
+)
 
 
 @dataclass(frozen=True)

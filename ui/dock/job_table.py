@@ -12,6 +12,7 @@ from nnjit_studio.ui.widgets.labels import caption
 from nnjit_studio.ui.widgets.panel import push_button
 from nnjit_studio.ui.widgets.tables import Column, TablePanel
 
+NO_MODEL = "Open a model first (Ctrl+O)."
 OUTDATED = "Kernels or inputs may have changed since. "
 
 
@@ -37,12 +38,13 @@ class JobTable(TablePanel):
         self.button = push_button(
             "", f"{title}: start or stop", act=lambda: self._action().trigger()
         )
-        self.caption = caption(empty)
+        self.caption = caption()
         self.lead(self.button, self.caption)
         self._start.changed.connect(self._follow)
         self._session.busy_changed.connect(self._busy_changed)
         self._session.done.connect(self._done)
         self._follow()
+        self._tell()
 
     def refresh(self, changes: frozenset[str]) -> None:
         if "phase" in changes and self._session.busy == self._job:
@@ -68,8 +70,16 @@ class JobTable(TablePanel):
         raise NotImplementedError
 
     def _tell(self) -> None:
-        words = self._empty if self.result is None else self.sentence()
+        words = "" if self.result is None else self.sentence()
         self.caption.setText((OUTDATED if self.outdated else "") + words)
+        self.tell_nothing()
+
+    def tell_nothing(self) -> None:
+        """Before there is a result, what the job will show."""
+        super().tell_nothing()
+        if self.result is None:
+            first = "" if self._session.state.model else f"{NO_MODEL}\n\n"
+            self.nothing.say("" if self._session.busy == self._job else first + self._empty)
 
     def _action(self) -> QAction:
         return self._stop if self._session.busy == self._job else self._start
@@ -86,6 +96,7 @@ class JobTable(TablePanel):
             self.outdated = True
         if job != self._job:
             self._tell()
+        self.tell_nothing()
 
     def _done(self, job: str, result: object) -> None:
         if job == self._job:

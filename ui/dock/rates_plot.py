@@ -79,7 +79,10 @@ class RatesPlot(PlotPanel):
         for key, held in series.items():
             if self._drawn.get(key) != len(held):
                 self._draw(key, held)
-        self.show_empty(not any(series.values()))
+        self._tell_empty()
+
+    def _tell_empty(self) -> None:
+        self.show_empty(not any(self.series().values()))
 
     def set_theme(self, theme: Theme) -> None:
         self.clear()
@@ -101,6 +104,7 @@ class RatesPlot(PlotPanel):
         for key, rounds in self.series().items():
             self._draw(key, rounds)
         self.dress_all()
+        self._tell_empty()
 
     def _follow_view(self) -> None:
         """Draw the part that is seen now of what is too long to be drawn whole."""
@@ -116,6 +120,7 @@ class RatesPlot(PlotPanel):
     def switch(self) -> None:
         """Another axis, or other series."""
         seconds = self._axis == BY_SECONDS
+        self.item.getAxis("bottom").least = 0.0 if seconds else 1.0
         self.label_axes(bottom=("time since start", "s") if seconds else (self.rounds_named(), ""))
         self.clear()
         self.reset()

@@ -98,7 +98,7 @@ class KernelRoofline(PlotPanel):
     def __init__(self, theme: Theme) -> None:
         super().__init__(
             "Roofline", "FLOP for each byte moved", "rate", "GFLOP/s",
-            "The roofline needs a probed peak: open a model.", theme,
+            "The roofline needs this machine's peak: open a model, and it is measured.", theme,
         )  # fmt: skip
         self.caption = self.add_caption()
         self.caption.tip = (

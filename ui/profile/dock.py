@@ -34,7 +34,7 @@ from nnjit_studio.ui.widgets.tables import Column
 from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.workbench import jobs
 
-EMPTY = "No profile yet: open a model, then press F6."
+EMPTY = "No profile yet: press F6 to time every step of the open model."
 TONES = {"compute": "good", "memory": "warn"}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyqtgraph as pg
+from PySide6.QtGui import QResizeEvent
 
 from nnjit_studio.analysis.profile import ModelProfile, StepProfile
 from nnjit_studio.ui.widgets.plots import Array, PlotPanel, Table, pen, use_log_axes
@@ -11,6 +12,8 @@ from nnjit_studio.ui.widgets.theme import Theme
 
 SMALLEST, LARGEST = 5.0, 26.0
 """Diameters of points, by the root of their share of the time."""
+WORDS_PX, AXIS_PX = 26, 40
+"""Of the roof's name above it, however low the plot; of the axis below."""
 
 
 class StepRoofline(PlotPanel):
@@ -36,6 +39,14 @@ class StepRoofline(PlotPanel):
     def show_profile(self, profile: ModelProfile | None) -> None:
         self.profile = profile
         self.redraw()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        height = self.plot.height() - AXIS_PX
+        share = WORDS_PX / max(2 * WORDS_PX, height - 2 * WORDS_PX)  # of the range, on both sides
+        self.item.getViewBox().setDefaultPadding(max(0.04, share))
+        if not self._zoomed:
+            self.item.enableAutoRange()
 
     def redraw(self) -> None:
         found, profile = self._steps(), self.profile

@@ -195,11 +195,27 @@ class DatabasePanel(TablePanel):
         self.model.set_rows(self._sorted(rows), keep=False)
         self._select(kept)
         self.count.setText(self._caption(kind, by, records, rows))
+        self.tell_nothing()
+
+    def hidden_rows(self) -> int:
+        deleted = self.filters.deleted.isChecked()
+        if self.model.rows or self.filters.select(self.listing):
+            return 0
+        return sum(bool(row.deleted) is deleted for row in self.listing.rows)
+
+    def clear_filters(self) -> None:
+        super().clear_filters()
+        self.filters.clear()
+
+    def tell_nothing(self) -> None:
+        super().tell_nothing()
+        if not self.model.rows and not self.hidden_rows():
+            self.nothing.say(self.count.text())
 
     def _caption(self, kind: str, by: str, records: Sequence[Measurement], rows: Any) -> str:
         everything = [row for row in self.listing.rows if not row.deleted]
         if not self.listing.rows:
-            return "The database is empty: every candidate that is measured is kept here."
+            return "The database is empty: every candidate that tuning (F5) measures is kept here."
         if kind == COMPARE:
             ratio = mean_ratio(rows)
             if ratio is None:
@@ -210,6 +226,8 @@ class DatabasePanel(TablePanel):
             return f"{len(rows):,} groups of {len(records):,} records"
         workloads = len({r.workload for r in records})
         if self.filters.deleted.isChecked():
+            if not records and not self.hidden_rows():
+                return "No record is deleted."
             return f"{len(records):,} deleted records of {workloads} workloads"
         if len(records) < len(everything):
             return f"{len(records):,} of {len(everything):,} records, {workloads} workloads"

@@ -69,10 +69,14 @@ class RecordFilters(QWidget):
         self.changed.emit()
 
     def offer(self, listing: Listing) -> None:
-        """Let the choosers offer what there is; choices that still exist stay."""
+        """Let the choosers offer what there is; choices that still exist stay.
+
+        A chooser without a choice is not seen.
+        """
         self._listing = listing
         for name, combo in self.facets.items():
-            _fill(combo, (f"Any {name}", *listing.values[name]))
+            _fill(combo, (f"{name.capitalize()}: any", *listing.values[name]))
+            combo.setVisible(len(listing.values[name]) > 1 or combo.currentIndex() > 0)
         self._fill_places()
 
     def select(self, listing: Listing) -> list[Measurement]:
@@ -88,6 +92,11 @@ class RecordFilters(QWidget):
                 wanted = combo.currentText()
                 rows = [row for row in rows if getattr(row, name) == wanted]
         return rows
+
+    def clear(self) -> None:
+        """Keep records of any state, kind, target, device and browser."""
+        for combo in self.facets.values():
+            combo.setCurrentIndex(0)
 
     def _mode_changed(self) -> None:
         self._follow_mode()
@@ -109,7 +118,6 @@ class RecordFilters(QWidget):
 def _combo(name: str, tip: str) -> QComboBox:
     combo = chooser(name, tip)
     combo.setMaximumWidth(COMBO_WIDTH)
-    combo.setMinimumWidth(COMBO_WIDTH // 2)
     combo.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
     return combo
 

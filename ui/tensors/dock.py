@@ -37,7 +37,7 @@ class TensorPanel(Panel):
         self.names = chooser("Tensor", "Inputs of the model and what its steps compute, in order")
         policy = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         self.names.setSizeAdjustPolicy(policy)
-        self.names.setMinimumWidth(200)
+        self.names.setMinimumContentsLength(24)
         self.fetch_button = push_button("Fetch", "Fetch the tensor", "Run once", self.fetch)
         self.side = chooser("Values shown", "", (PAGE, REFERENCE, DIFFERENCE))
         self.side.currentTextChanged.connect(lambda _: self._draw())

@@ -51,7 +51,7 @@ def left_text(state: SessionState, since_s: float, budget_left_s: float | None) 
     limit = "" if budget_left_s is None else f"at most {text.elapsed(budget_left_s)} by the budget"
     left_s = state.left[1]
     if left_s is None:
-        unknown = "Time left: unknown until a few rounds are measured"
+        unknown = "Time left: known after a few rounds"
         return f"{unknown}, {limit}" if limit else unknown
     shown_s = max(0.0, left_s - since_s)
     if budget_left_s is not None:

@@ -17,6 +17,27 @@ from nnjit_studio.ui.widgets.theme import Theme, series_style
 
 ALL, SELECTED, MODEL = "all workloads", "selected workload", "whole model"
 BEHIND, FRONT = 2, 3
+MEANING = "Every measured candidate becomes a dot here, the best so far a line."
+
+
+def next_step(session: StudioSession) -> str:
+    """What is to be done, or waited for, until a plot of rounds without any has one."""
+    state = session.state
+    if session.busy == "open":
+        return "The model is being opened."
+    if state.model is None:
+        if state.survey is not None:
+            return "This model was read and not imported: only an imported one can be tuned."
+        return "Open a model (Ctrl+O), then start tuning (F5)."
+    if any(workload.rounds for workload in state.workloads.values()):
+        return f"Of this choice nothing was measured yet: choose “{ALL}” above."
+    if session.paused:
+        return "Tuning is paused: F5 continues."
+    if session.busy == "tune":
+        return "Tuning has begun: the first candidate is being measured."
+    if state.summary is not None:
+        return "The last session measured no candidate: Lite space tells what is known of each."
+    return "Start tuning (F5)."
 
 
 class RoundsPanel(RatesPlot):
@@ -26,12 +47,7 @@ class RoundsPanel(RatesPlot):
     def __init__(self, session: StudioSession, theme: Theme) -> None:
         self._session = session
         self._shown: tuple[object, ...] = ()
-        super().__init__(
-            "GFLOP/s per round",
-            "Every measured candidate becomes a dot here,\nthe best so far a line.\n\n"
-            "Open a model and start tuning (F5).",
-            theme,
-        )
+        super().__init__("GFLOP/s per round", "", theme)
         self.scope = chooser(
             "Rates of",
             "Every workload, the selected one alone, or the whole model: its FLOPs over its time, "
@@ -40,15 +56,24 @@ class RoundsPanel(RatesPlot):
         )
         self.scope.currentTextChanged.connect(self.switch)
         self.bar.insertWidget(1, self.scope)
+        session.busy_changed.connect(lambda _: self._tell_next())
         self.switch()
 
+    def _tell_next(self) -> None:
+        self.empty.setText(f"{MEANING}\n\n{next_step(self._session)}")
+
+    def switch(self) -> None:
+        super().switch()
+        self._tell_next()
+
     def refresh(self, changes: frozenset[str]) -> None:
+        self._tell_next()
         if "model" in changes:
             self.clear()
         if not changes & {"rounds", "model"}:
             return
         if not self.items.keys() <= self.series().keys():
-            self.clear()  # other rounds of the plan begin
+            self.clear()  # other rounds of the plan begin, or another workload is shown alone
         self.follow()
         asked = (self._session.state.selected, self.scope.currentText())
         if asked != self._shown:
@@ -61,7 +86,11 @@ class RoundsPanel(RatesPlot):
         plan = {PLAN: state.plan.rounds} if state.plan and scope != SELECTED else {}
         if scope == MODEL:
             return {"": state.rounds} | plan
-        return {key: workload.rounds for key, workload in state.workloads.items()} | plan
+        return {
+            key: workload.rounds
+            for key, workload in state.workloads.items()
+            if scope == ALL or key == state.selected
+        } | plan
 
     def rounds_named(self) -> str:
         model = self.scope.currentText() == MODEL
@@ -91,7 +120,6 @@ class RoundsPanel(RatesPlot):
         line.setPen(pen(colour, 4.0 if front else 2.2, dash))
         line.setZValue(FRONT if front else BEHIND)
         for plotted in (dots, line):
-            plotted.setVisible(front or self.scope.currentText() != SELECTED)
             plotted.setOpacity(1.0 if front or not state.selected else 0.75)
 
     def _look(self, key: str) -> tuple[str, tuple[float, ...]]:

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QComboBox, QLabel, QSizePolicy
+from PySide6.QtWidgets import QComboBox, QSizePolicy
 
 from nnjit_studio.model.readable import words_of
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS
@@ -18,7 +18,7 @@ from nnjit_studio.ui.state.workload import CandidateRow, WorkloadProgress
 from nnjit_studio.ui.tuning.own_candidate import OwnCandidateBar
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import SteadyLabel, quiet
-from nnjit_studio.ui.widgets.panel import chooser, push_button, vbox
+from nnjit_studio.ui.widgets.panel import chooser, push_button
 from nnjit_studio.ui.widgets.tables import Column, Index, RowsModel, RowsProxy, TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 
@@ -72,6 +72,10 @@ COLUMNS = (
     Column("why it is in", lambda r: r.reason, lambda v: v or text.NONE, width=260),
 )  # fmt: skip
 EVERY_STATE = "every state"
+CHOOSER = 24
+"""Characters of a workload's name that are seen where there is room."""
+NARROW = 180
+"""Pixels of the chooser where there is none: the share of time and what it is."""
 SETTINGS = (*TILE_TIPS, "order", "pack", "split", "vec")
 SPEEDUP_COLUMN = [column.title for column in COLUMNS].index("speed-up")
 
@@ -113,22 +117,20 @@ class SpacePanel(TablePanel):
         # Its width must not follow the shares of time, which change with every timed run.
         policy = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         self.chooser.setSizeAdjustPolicy(policy)
-        self.chooser.setMinimumWidth(200)
+        self.chooser.setMinimumContentsLength(CHOOSER)
+        self.chooser.setMinimumWidth(NARROW)
         self.filter.setMaximumWidth(120)
         self.chooser.activated.connect(lambda i: self._pick_space(self.chooser.itemData(i)))
         self.summary = quiet(SteadyLabel(""))
         self.summary.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.lead(self.chooser, self.summary)
-        self.empty = QLabel(wordWrap=True, alignment=Qt.AlignmentFlag.AlignCenter)
-        self.empty.setObjectName("empty")
-        self.empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        vbox(self.empty, on=self.view.viewport(), margins=(24, 0, 24, 0))
-        self.empty.setText(describe(None))
+        self.tell_nothing()
         states = (EVERY_STATE, *(state for state in GLYPHS if state != "default"))
         self.states = chooser("State", "Only candidates of this state", states)
         self.states.currentTextChanged.connect(
             lambda state: self.outcomes.set_state("" if state == EVERY_STATE else state)
         )
+        self.bar.setStretchFactor(self.chooser, 1)
         self.bar.insertWidget(2, self.states)
         self.own = OwnCandidateBar(session, theme)
         self.own.hide()  # its line is a row of the table for those who type none
@@ -139,6 +141,19 @@ class SpacePanel(TablePanel):
         self.bar.insertWidget(3, self.mine)
         self.box.addWidget(self.own)
 
+    def tell_nothing(self) -> None:
+        super().tell_nothing()
+        if not self.model.rows:
+            self.nothing.say(describe(self._wanted()))
+
+    def _wanted(self) -> WorkloadProgress | None:
+        state = self._session.state
+        return state.plan if self._of_plan else state.workloads.get(state.selected)
+
+    def clear_filters(self) -> None:
+        super().clear_filters()
+        self.states.setCurrentText(EVERY_STATE)
+
     def refresh(self, changes: frozenset[str]) -> None:
         if not changes & {"space", "model"}:
             return
@@ -146,14 +161,14 @@ class SpacePanel(TablePanel):
         if state.selected != self._selected or state.plan is None:
             self._of_plan, self._selected = False, state.selected
         spaces = [*([state.plan] if state.plan else []), *state.by_share()]
-        shown = state.plan if self._of_plan else state.workloads.get(state.selected)
+        shown = self._wanted()
         key = _key(shown) if shown else ""
         self._choose(spaces, key)
         rows = shown.rows() if shown else []
         self.summary.setText(describe(shown) if rows else "")
-        self.empty.setText("" if rows else describe(shown))
         same, self._shown = key == self._shown, key
         self.model.set_rows(rows, keep=same)
+        self.tell_nothing()
         self._hide_foreign(rows)
         self.own.refresh(changes)
 

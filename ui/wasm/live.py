@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QCheckBox, QFrame, QLabel, QSpinBox
+from PySide6.QtWidgets import QCheckBox, QFrame, QLabel, QSpinBox, QWidget
 
 from nnjit_studio.tuner.events import Event
 from nnjit_studio.ui.commands import dialogs
@@ -26,10 +26,12 @@ from nnjit_studio.ui.widgets.labels import caption
 from nnjit_studio.ui.widgets.panel import (
     Panel,
     chooser,
+    ground,
     hbox,
     named,
     push_button,
     scaled_font,
+    scrolled,
     splitter,
     vbox,
 )
@@ -40,6 +42,8 @@ from nnjit_studio.ui.widgets.theme import Theme, series_style
 JOB = "live"
 LOOKING = "Looking for kernels that can be exchanged…"
 NO_MODEL = "No model chosen"
+LOWEST = 200
+"""Pixels of plot and table; where there are fewer, the tab scrolls."""
 READY = "{count} kernels of {name} can be exchanged while it serves a model."
 CHOOSE = " Choose the model."
 
@@ -129,14 +133,17 @@ class LivePanel(Panel):
         self._make_settings()
         self._make_card()
         self.parts = splitter(Qt.Orientation.Horizontal, (self.plot, 350), (self.table, 590))
+        self.parts.setMinimumHeight(LOWEST)
+        whole = ground(QWidget())
         vbox(
             hbox((self.model_name, 1), self.model_button, self.open_button, margins=(8, 6, 8, 0)),
             hbox(
                 self.engines, self.threads, self.seconds, self.fused, None, self.start_button,
                 self.stop_button, margins=(8, 6, 8, 4),
             ),
-            self.said, self.facts, self.card, (self.parts, 1), on=self,
+            self.said, self.facts, self.card, (self.parts, 1), on=whole,
         )  # fmt: skip
+        vbox(scrolled(whole, by_keys=False), on=self)
         self._follow()
 
     def _make_settings(self) -> None:

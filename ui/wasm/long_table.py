@@ -16,8 +16,8 @@ class LongTable(TablePanel):
 
     def __init__(self, title: str, columns: Sequence[Column], theme: Theme) -> None:
         order = OwnOrder()
-        super().__init__(title, columns, theme, order)
         self._rows: list[Any] = []
+        super().__init__(title, columns, theme, order)
         self._sorted = (-1, Qt.SortOrder.DescendingOrder)
         order.wanted.connect(self._sort)
         self.filter.textChanged.connect(lambda _: self.show_some())
@@ -47,6 +47,9 @@ class LongTable(TablePanel):
         known.sort(key=value, reverse=order == Qt.SortOrder.DescendingOrder)
         unknown = [row for row in rows if missing(value(row)) or value(row) == ""]
         self.model.set_rows(known + unknown, keep=False)
+
+    def hidden_rows(self) -> int:
+        return 0 if self.model.rows else len(self._rows)
 
     def _sort(self, column: int, order: Qt.SortOrder) -> None:
         self._sorted = (column, order)

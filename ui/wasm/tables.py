@@ -84,7 +84,7 @@ def _vectors(row: Row) -> str:
 
 FIRST = Column("function", lambda r: r.facts.index, str, True, "its index, imports first", 66)
 NAME = Column("name", lambda r: r.name, width=130, middle=True)
-BYTES = _fact("bytes", "bytes", width=78)
+BYTES = _fact("bytes", "bytes", width=92)
 FINDING = Column(
     "findings", lambda r: r.found, width=190, tone=lambda r: "bad" if r.bad else "warn"
 )

@@ -9,7 +9,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont, QFontInfo
 from PySide6.QtWidgets import (
     QBoxLayout,
-    QComboBox,
     QFrame,
     QHBoxLayout,
     QLayout,
@@ -21,6 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from nnjit_studio.ui.widgets.choosers import Chooser
 from nnjit_studio.ui.widgets.theme import PIXELS, Theme
 
 W = TypeVar("W", bound=QWidget)
@@ -142,9 +142,9 @@ def push_button(
     return button
 
 
-def chooser(name: str, tip: str = "", items: Iterable[str] = ()) -> QComboBox:
+def chooser(name: str, tip: str = "", items: Iterable[str] = ()) -> Chooser:
     """A combo box over these texts."""
-    combo = named(QComboBox(), name, tip)
+    combo = named(Chooser(), name, tip)
     combo.addItems(list(items))
     return combo
 

@@ -30,6 +30,8 @@ from nnjit_studio.ui.widgets.theme import Theme, mixed
 Array = NDArray[np.float64]
 Table = tuple[Sequence[str], Sequence[Sequence[object]]]
 """Header and rows of a CSV file."""
+AROUND_PX = 44
+"""Height of a plot's lower axis and edges."""
 POWERS = range(-6, 9)
 TICKS = [
     [(power, f"{10.0**power:g}") for power in POWERS],
@@ -46,7 +48,13 @@ class DirectAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
     """
 
     ground = QColor("white")
+    least = 0.0
+    """Between two ticks, such as 1 of what is counted."""
     picture: Any
+
+    def tickSpacing(self, low: float, high: float, size: float) -> list[tuple[float, float]]:
+        found = super().tickSpacing(low, high, size)
+        return [(gap, at) for gap, at in found if gap >= self.least] or [(self.least, 0.0)]
 
     def paint(self, p: QPainter, opt: object, widget: object) -> None:
         if self.style["tickFont"]:
@@ -91,6 +99,8 @@ class PlotPanel(Panel):
         for side in axes:
             self._dress_axis(self.item.getAxis(side))
         self.empty = QLabel(empty, self.plot, alignment=Qt.AlignmentFlag.AlignCenter)
+        self.empty.setWordWrap(True)
+        self.empty.setContentsMargins(32, 0, 12, 0)
         self.empty.setObjectName("empty")
         self.empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.reset_button = push_button(
@@ -128,7 +138,11 @@ class PlotPanel(Panel):
         for side, (name, unit) in self._axis_names.items():
             label = f"{name} ({unit})" if unit else name
             axis = self.item.getAxis(side)
+            room = self.plot.height() - AROUND_PX if side == "left" else self.plot.width()
+            if unit and self.fontMetrics().horizontalAdvance(label) > room:
+                label = unit  # a name that is cut says less
             axis.setLabel(label, color=self.theme.muted)
+            axis.resizeEvent()  # it places its label nowhere else
             axis.ground = QColor(self.theme.surface)
             axis.setPen(self.theme.line)
             axis.setTextPen(self.theme.muted)
@@ -141,6 +155,8 @@ class PlotPanel(Panel):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         self.empty.setGeometry(self.plot.rect())
+        if event.size().height() != event.oldSize().height():
+            self.label_axes()
 
     def frame(self, top: float, room: float = 1.15) -> None:
         """Show 0 to ``room`` times ``top``, unless the user chose another view."""

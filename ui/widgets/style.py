@@ -131,6 +131,8 @@ def _buttons(t: Theme) -> str:
     QPushButton:pressed, QPushButton:checked {{ background: {t.accent_soft};
         border-color: {t.accent}; }}
     QPushButton:focus {{ border: 2px solid {t.accent}; padding: 3px 11px; }}
+    QPushButton[low="true"] {{ padding: 1px 12px; }}
+    QPushButton[low="true"]:focus {{ padding: 0 11px; }}
     QPushButton:disabled {{ background: {t.raised}; color: {t.edge}; border-color: {t.line}; }}
     QPushButton:flat {{ border: 1px solid transparent; background: transparent;
         text-align: left; padding: 4px 8px; }}

@@ -32,14 +32,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from nnjit_studio.ui.widgets.panel import (
-    Panel,
-    hbox,
-    named,
-    scaled_font,
-    tool_button,
-    vbox,
-)
+from nnjit_studio.ui.widgets.nothing_shown import NothingShown
+from nnjit_studio.ui.widgets.panel import Panel, hbox, named, scaled_font, tool_button, vbox
 from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.ui.widgets.tips import plain_tip
 
@@ -253,6 +247,23 @@ class TablePanel(Panel):
         self.copy_button = self._copy_button(title)
         self.bar = hbox(None, self.filter, self.copy_button, margins=(8, 6, 8, 4))
         self.box = vbox(self.bar, (self.view, 1), on=self)
+        self.nothing = NothingShown(self.view, title, self.clear_filters)
+        rows = self.proxy
+        for told in (rows.rowsInserted, rows.rowsRemoved, rows.modelReset, rows.layoutChanged):
+            told.connect(lambda *_: self.tell_nothing())
+
+    def hidden_rows(self) -> int:
+        """How many rows filters hide, if they hide all; 0 where a row is shown."""
+        return 0 if self.proxy.rowCount() else len(self.model.rows)
+
+    def clear_filters(self) -> None:
+        """Show every row again."""
+        self.filter.clear()
+
+    def tell_nothing(self) -> None:
+        """Say it where filters hide all rows."""
+        hidden = self.hidden_rows()
+        self.nothing.say(f"The filter hides all {hidden:,} rows." if hidden else "", bool(hidden))
 
     def _dress_view(self) -> None:
         view = self.view

@@ -40,8 +40,8 @@ LAYOUTS = {
 
 FIRST_SIZE = QSize(1600, 1000)
 """Of the window, where the screen has room for it."""
-COLUMN, DRAWER, TILE = 380, 290, 190
-"""First width of the right column, heights of the drawer and of the engine's tile, in pixels."""
+COLUMN, DRAWER, TILE, TABS = 380, 290, 230, 32
+"""First width of the right column, heights of drawer, engine's tile and row of tabs, in pixels."""
 LEAST = QSize(320, 150)
 """Pixels of a view that do not scroll away."""
 LEAST_OF = {
@@ -236,7 +236,8 @@ class WindowDocks(Mapping[str, Dock]):
         room = stage.window().size()
         wide = min(1.0, room.width() / FIRST_SIZE.width())
         tall = min(1.0, room.height() / FIRST_SIZE.height())
-        column, drawer = max(LEAST.width(), round(COLUMN * wide)), max(228, round(DRAWER * tall))
+        column = max(LEAST.width(), round(COLUMN * wide))
+        drawer = max(LEAST_OF[BOTTOM].height() + TABS, round(DRAWER * tall))
         plots = round((room.width() - column) * 0.42)
         stage.resizeDocks(
             [self["graph"], self["tuning"]], [room.width() - column, column], way.Horizontal
@@ -247,8 +248,7 @@ class WindowDocks(Mapping[str, Dock]):
         stage.resizeDocks(
             [self["graph"], self["space"]], [room.height() - drawer, drawer], way.Vertical
         )
-        tile = round(TILE * tall)
-        stage.resizeDocks([self["tuning"], self.engine], [room.height() - tile, tile], way.Vertical)
+        stage.resizeDocks([self["tuning"], self.engine], [room.height() - TILE, TILE], way.Vertical)
 
     def rearrange(self, done: str, arrange: Callable[[], object]) -> None:
         """Move docks; undo puts them back where the user had them."""

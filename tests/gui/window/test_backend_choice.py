@@ -90,7 +90,7 @@ def test_a_gpu_that_was_given_up_is_told_and_the_choice_follows(qtbot, opened, w
 
 
 def test_f8_says_which_is_faster_and_why(qtbot, opened):
-    assert "F8" in opened.faster.caption.text()
+    assert "F8" in opened.faster.nothing.words.text()
     with qtbot.waitSignal(opened.session.done):
         opened.actions_by_id["faster"].trigger()
     assert opened.faster.caption.text().startswith("Wasm is 4.0x as fast here")
