@@ -17,6 +17,7 @@ from nnjit_studio.advice.records import (
     MEASURED,
     UNJUDGED,
     Advice,
+    Guard,
     Row,
     stopped,
 )
@@ -361,6 +362,9 @@ class AdvicePanel(JobTable):
 
 def _judged(row: Row, limit: float) -> Row:
     """The row with the guard of another limit; what could not be compared stays unjudged."""
-    if row.state != MEASURED or row.measured is None or row.guard.state == UNJUDGED:
+    if row.guard.state == UNJUDGED:
         return row
-    return replace(row, guard=judge(row.measured, len(row.measured.outputs), limit))
+    if row.state != MEASURED or row.measured is None:
+        return replace(row, guard=Guard())
+    found = row.measured
+    return replace(row, guard=judge(found.outputs, len(found.outputs), limit, found.where))

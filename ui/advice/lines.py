@@ -96,7 +96,9 @@ def _verdict(row: Row, base: Measurement | None) -> str:
     if row.state == IMPOSSIBLE:
         return NOT_HERE
     if row.state != MEASURED or found is None:
-        return MEASURES if row.state == MEASURING else WAITING
+        if row.state == MEASURING:
+            return MEASURES
+        return OVER if row.guard.state == BROKEN else WAITING
     if row.guard.state != KEPT:
         return OVER if row.guard.state == BROKEN else UNJUDGED
     less = base is not None and (
