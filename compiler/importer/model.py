@@ -21,6 +21,7 @@ from nnjit_studio.compiler.onnx_file import check
 from nnjit_studio.compiler.onnx_file.input_shapes import fix_input_shapes
 from nnjit_studio.compiler.spelling import seeded_input
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
+from nnjit_studio.compiler.tvm_adapter.byte_function import BYTE_FUNCTION
 from nnjit_studio.compiler.tvm_adapter.counting import COUNTING_OP
 from nnjit_studio.compiler.tvm_adapter.loops import LOOP_OP
 from nnjit_studio.compiler.tvm_adapter.quantised import TABLE_PRODUCT
@@ -140,7 +141,7 @@ def with_known_operators(model: Any, half_weights: bool, imports: Import) -> Any
     """The model in operators that the importer has, what follows from its shapes computed."""
     imports.halves = "rounded" if half_weights else "exact" if has_halves(model) else ""
     model = MODEL_PASSES.run(model, imports)
-    own = {INTEGER_CONV, TABLE_PRODUCT, RECURRENT_OP, LOOP_OP, COUNTING_OP}
+    own = {BYTE_FUNCTION, INTEGER_CONV, TABLE_PRODUCT, RECURRENT_OP, LOOP_OP, COUNTING_OP}
     check.check_operators(model, tvm_adapter.supported_operators() | own)
     return model
 

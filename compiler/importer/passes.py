@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import onnx
 
+from nnjit_studio.compiler.importer.onnx.byte_functions import byte_functions
 from nnjit_studio.compiler.importer.onnx.channels_last import channels_last
 from nnjit_studio.compiler.importer.onnx.contrib import expand
 from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody
@@ -185,6 +186,10 @@ def loops_from(imports: Import) -> int:
     return 1 if imports.any_size else FEWEST_STEPS if imports.loops else MOST_LAID_OUT + 1
 
 
+def _byte_functions(model: onnx.ModelProto, imports: Import) -> onnx.ModelProto:
+    return byte_functions(model) if imports.loops else model
+
+
 def _decompose(model: onnx.ModelProto, imports: Import) -> onnx.ModelProto:
     return decompose(model, loops_from(imports), imports.any_size)
 
@@ -198,6 +203,7 @@ MODEL_PASSES: Stage[onnx.ModelProto] = Stage(
         ("contrib", lambda model, imports: expand(model)),
         ("fold", _fold),
         ("single_precision", lambda model, imports: single_precision(model, imports.keep_ports)),
+        ("byte_functions", _byte_functions),
         ("decompose", _decompose),
         ("channels_last", lambda model, imports: channels_last(model)),
     ),

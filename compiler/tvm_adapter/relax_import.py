@@ -20,6 +20,7 @@ from nnjit_studio.compiler.onnx_file.arrays import array_of
 from nnjit_studio.compiler.onnx_file.budget import progress
 from nnjit_studio.compiler.tvm_adapter import kv_cache as cache
 from nnjit_studio.compiler.tvm_adapter import scans, unit_axes
+from nnjit_studio.compiler.tvm_adapter.byte_function import BYTE_FUNCTION, ByteFunction
 from nnjit_studio.compiler.tvm_adapter.counting import (
     COUNTING_FORM,
     COUNTING_OP,
@@ -84,6 +85,7 @@ class ImportedCalls:
 
 _OWN_OPERATORS = {
     cache.APPEND_OP: cache.CacheAppend,
+    BYTE_FUNCTION: ByteFunction,
     INTEGER_CONV: IntegerConv,
     RECURRENT_OP: RecurrentLoop,
     LOOP_OP: CountedLoop,

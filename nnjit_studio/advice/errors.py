@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nnjit_studio.advice.records import BROKEN, KEPT, UNJUDGED, Guard, Measurement, OutputError
+from nnjit_studio.advice.records import BROKEN, KEPT, UNJUDGED, Guard, OutputError
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -34,20 +34,22 @@ def _error(name: str, got: NDArray[Any], reference: NDArray[Any]) -> OutputError
     return OutputError(name, float(np.max(np.abs(a - b), initial=0.0)) / scale, min(cosine, 1.0))
 
 
-def judge(found: Measurement, wanted: int, threshold: float) -> Guard:
-    """What the guard says of a measurement.
+def judge(outputs: Sequence[OutputError], wanted: int, threshold: float, where: str = "") -> Guard:
+    """What the guard says of a form's outputs.
 
     Parameters
     ----------
     wanted
         How many outputs should have been compared.
+    where
+        What else is known of the worst one, in words.
     """
-    if not found.outputs or len(found.outputs) < wanted:
+    if not outputs or len(outputs) < wanted:
         reason = "Its outputs have other sizes: compare what they mean on data of your own."
         return Guard(UNJUDGED, threshold, reason)
-    worst = max(found.outputs, key=lambda o: o.max_rel)
+    worst = max(outputs, key=lambda o: o.max_rel)
     if worst.max_rel <= threshold:
         return Guard(KEPT, threshold)
-    layer = f", worst in {found.worst_layer}" if found.worst_layer else ""
-    reason = f"Output {worst.name!r} is off by {worst.max_rel:.2g} of its largest value{layer}; "
+    told = f", {where}" if where else ""
+    reason = f"Output {worst.name!r} is off by {worst.max_rel:.2g} of its largest value{told}; "
     return Guard(BROKEN, threshold, f"{reason}{threshold:.2g} is accepted.")

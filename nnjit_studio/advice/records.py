@@ -68,6 +68,11 @@ class Measurement:
         return max((o.max_rel for o in self.outputs), default=None)
 
     @property
+    def where(self) -> str:
+        """The worst layer in words, or empty."""
+        return f"worst in {self.worst_layer}" if self.worst_layer else ""
+
+    @property
     def cosine(self) -> float | None:
         """The least of all outputs."""
         return min((o.cosine for o in self.outputs), default=None)
@@ -110,7 +115,7 @@ class Row:
         """Why it is not applied unless forced; empty where it may be."""
         if self.state == IMPOSSIBLE:
             return self.problem
-        if self.state != MEASURED:
+        if self.state != MEASURED and self.guard.state != BROKEN:
             return "It was not measured."
         return "" if self.guard.state == KEPT else self.guard.reason
 

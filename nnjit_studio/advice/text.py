@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nnjit_studio.advice.records import (
+    BROKEN,
     IMPOSSIBLE,
     KEPT,
     MEASURED,
@@ -43,7 +44,7 @@ def mark(row: Row) -> str:
     """One or two words on whether it may be applied."""
     if row.state == IMPOSSIBLE:
         return "not here"
-    if row.state != MEASURED:
+    if row.state != MEASURED and row.guard.state != BROKEN:
         return "not measured"
     if row.refusal:
         return "REFUSED"
@@ -81,7 +82,7 @@ def sentences(row: Row) -> list[str]:
         said.append(f"Asks: {row.asks}")
     if row.note:
         said.append(row.note)
-    if row.state == WAITING:
+    if row.state == WAITING and row.guard.state != BROKEN:
         said.append(row.refusal)
     if row.guard.state != KEPT and row.guard.reason:
         said.append(row.guard.reason)

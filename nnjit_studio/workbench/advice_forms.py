@@ -77,7 +77,7 @@ def form_of(model: ModelOnPage, row: Row, folder: Path) -> Made:
         return _on_gpu(model, row.name, folder)
     feeds = resized(model.feeds, apply.shapes)
     if apply.recipe:
-        file = derived(model, apply.recipe, folder / f"{row.name}.onnx")
+        file = file_of(model, row, folder)
         feeds = {n: a for n, a in feeds.items() if n not in apply.recipe.constants}
     importing = _importing(model, apply, feeds)
     if not apply.recipe and importing == model.current.importing:  # threads: what is open will do
@@ -108,6 +108,19 @@ def of_file(model: ModelOnPage, plain: Plain, folder: Path, name: str = BASE) ->
     return Made(Form(name, source, taken, plan.output_specs, plain.threads), plain.path)
 
 
+def file_of(model: ModelOnPage, row: Row, folder: Path) -> Path:
+    """The file that a row's recipe makes, once for this folder.
+
+    Raises
+    ------
+    ModelError, UserError
+        See :func:`derived`.
+    """
+    assert row.apply.recipe is not None
+    file = folder / f"{row.name}.onnx"
+    return file if file.exists() else derived(model, row.apply.recipe, file)
+
+
 def derived(model: ModelOnPage, recipe: Recipe, out: Path) -> Path:
     """The file that a recipe makes of the open model's.
 
@@ -120,6 +133,7 @@ def derived(model: ModelOnPage, recipe: Recipe, out: Path) -> Path:
     with page.compiler_killed_on_cancel():
         made = page.process.derive(opened.path, out, recipe, model.feeds)
     if not made.nodes and recipe.kind != OUTPUTS:
+        out.unlink()
         raise UserError("No part of this model has weights that this tool quantises.")
     return out
 

@@ -89,12 +89,12 @@ def test_the_guard_wants_every_output_and_its_threshold() -> None:
     assert [round(o.max_rel, 3) for o in found] == [0.05, 0.0]
     assert found[1].cosine == 1.0
     measured = Measurement(MS, MS, outputs=found, worst_layer="/conv (5.0e-02)")
-    broken = judge(measured, 2, 1e-2)
+    broken = judge(found, 2, 1e-2, measured.where)
     assert broken.state == BROKEN and "/conv" in broken.reason and "'a'" in broken.reason
-    assert judge(measured, 2, 0.1).state == KEPT
-    assert judge(measured, 3, 0.1).state == UNJUDGED
+    assert judge(found, 2, 0.1).state == KEPT
+    assert judge(found, 3, 0.1).state == UNJUDGED
     odd = output_errors({"a": np.array([1.0, np.nan])}, reference)
-    assert odd[0].max_rel == float("inf") and judge(Measurement(MS, MS, outputs=odd), 1, 9).state
+    assert odd[0].max_rel == float("inf") and judge(odd, 1, 9).state
 
 
 def test_changes_are_made_to_what_the_user_has() -> None:

@@ -656,7 +656,7 @@ class FakeWorkbench:
             if self.cancelled.wait(0.01):
                 raise UserError("Measuring was cancelled.")
         found = measured(9.0, 2.2, self.set_error)
-        yield replace(begun, state=MEASURED, measured=found, guard=judge(found, 1, 1e-2))
+        yield replace(begun, state=MEASURED, measured=found, guard=judge(found.outputs, 1, 1e-2))
 
     def feed(self, arrays):
         self.model.feeds.clear()

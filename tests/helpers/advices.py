@@ -26,7 +26,8 @@ def measured(ms, ratio, error=1e-6, megabytes=20) -> Measurement:
 
 
 def row(name, title, apply, found, asks="") -> Row:
-    return Row(name, title, apply, asks, MEASURED, measured=found, guard=judge(found, 1, 1e-2))
+    guard = judge(found.outputs, 1, 1e-2)
+    return Row(name, title, apply, asks, MEASURED, measured=found, guard=guard)
 
 
 ADVICE = Advice(

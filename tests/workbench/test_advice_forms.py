@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from nnjit_studio.advice.apply import Apply
-from nnjit_studio.advice.records import Row
+from nnjit_studio.advice.measure import Found
+from nnjit_studio.advice.records import BROKEN, WAITING, Measurement, Row, with_row
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import GivenShapes, ImportOptions
+from nnjit_studio.model.recipe import FOUR_BIT, INT8_DYNAMIC, Recipe
+from nnjit_studio.verdict.figures import Interval
 from nnjit_studio.workbench import advice_forms
 from nnjit_studio.workbench.advice_forms import form_of
 from nnjit_studio.workbench.jobs import advice
@@ -39,6 +44,46 @@ def test_threads_take_what_is_open(made):
 def test_another_import_is_made(made):
     assert made(Apply(direct=True)) == ("imported", 1)
     assert made(Apply(threads=2, ways={"merge": "off"})) == ("imported", 2)
+
+
+def test_what_the_guard_refuses_ahead_is_measured_last(monkeypatch):
+    outputs = {"model": 1.0, "int8": 1.5, "4-bit": 1.001}
+    recipes = {"int8": Recipe(INT8_DYNAMIC), "4-bit": Recipe(FOUR_BIT)}
+    rows = [Row("threads", "Threads", Apply(threads=2))]
+    rows += [Row(name, name, Apply(recipe=recipe)) for name, recipe in recipes.items()]
+    order, seen = [], {}
+
+    def first(so_far, place):
+        yield so_far
+        ms = Interval(1.0, 1.0, 1.0)
+        return Found(Measurement(ms, ms), outputs=place.reference)
+
+    def one(so_far, row, place, count=""):
+        order.append(row.name)
+        yield so_far
+        return with_row(so_far, row)
+
+    monkeypatch.setattr(advice, "_facts", lambda model, options: None)
+    monkeypatch.setattr(advice, "rows_of", lambda facts: tuple(rows))
+    monkeypatch.setattr(advice, "untouched", lambda model, folder: None)
+    monkeypatch.setattr(advice, "file_of", lambda model, row, folder: Path(row.name))
+    monkeypatch.setattr(
+        advice, "native_outputs", lambda m, path, *_: {"y": np.array([outputs[path.name]])}
+    )
+    monkeypatch.setattr(advice, "_first", first)
+    monkeypatch.setattr(advice, "_one", one)
+    plan = SimpleNamespace(output_specs=["y"])
+    opened = SimpleNamespace(
+        generation=None, importing=ImportOptions(), programs=[1], path=Path("model"), plan=plan
+    )
+    page = SimpleNamespace(working=nullcontext, threads=1, cancelled=False)
+    model = SimpleNamespace(current=opened, page=page, feeds={})
+    for step in advice.advise(model, None):
+        seen[len(order)] = step
+    assert order == ["threads", "4-bit", "int8"]
+    told = seen[1].row("int8")
+    assert told.state == WAITING and "off by 0.5 " in told.refusal, "told ahead of its time"
+    assert told.guard.state == BROKEN
 
 
 def test_a_measured_row_is_kept_where_no_layer_can_be_compared(monkeypatch):

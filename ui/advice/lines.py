@@ -98,7 +98,9 @@ def _verdict(row: Row, base: Measurement | None) -> str:
     if row.state == IMPOSSIBLE:
         return NOT_HERE
     if row.state != MEASURED or found is None:
-        return MEASURES if row.state == MEASURING else WAITING
+        if row.state == MEASURING:
+            return MEASURES
+        return OVER if row.guard.state == BROKEN else WAITING
     if row.guard.state != KEPT:
         return OVER if row.guard.state == BROKEN else UNJUDGED
     less = base is not None and (
@@ -181,6 +183,9 @@ IN_FILES = (3, 4, 10)
 
 def judged(row: Row, limit: float) -> Row:
     """The row with the guard of another limit; what could not be compared stays unjudged."""
-    if row.state != MEASURED or row.measured is None or row.guard.state == records.UNJUDGED:
+    if row.guard.state == records.UNJUDGED:
         return row
-    return replace(row, guard=judge(row.measured, len(row.measured.outputs), limit))
+    if row.state != MEASURED or row.measured is None:
+        return replace(row, guard=records.Guard())
+    found = row.measured
+    return replace(row, guard=judge(found.outputs, len(found.outputs), limit, found.where))

@@ -18,14 +18,18 @@ from nnjit_studio.compiler.importer.onnx.integer_conv import to_first, to_last
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
 from nnjit_studio.compiler.onnx_file.arrays import array_of
 from nnjit_studio.compiler.onnx_file.check import opset_of
+from nnjit_studio.compiler.tvm_adapter.byte_function import BYTE_FUNCTION
 from nnjit_studio.compiler.tvm_adapter.quantised_conv import INTEGER_CONV
 
 _POINTWISE = frozenset((
+    BYTE_FUNCTION,
     "Abs", "Add", "Cast", "Clip", "Div", "DequantizeLinear", "DynamicQuantizeLinear", "Elu", "Erf",
     "Exp", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Max", "Min", "Mul", "Neg", "PRelu",
     "QuantizeLinear", "Relu", "Sigmoid", "Softplus", "Sqrt", "Sub", "Tanh", "Where",
 ))  # fmt: skip
-_FIRST_ALONE = frozenset(("Clip", "DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"))
+_FIRST_ALONE = frozenset(
+    (BYTE_FUNCTION, "Clip", "DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear")
+)
 """The other inputs are numbers, or vectors along an axis that is named."""
 _POOL = "GlobalAveragePool"
 _MOST_ELEMENTS = 1 << 20

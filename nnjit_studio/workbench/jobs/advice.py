@@ -12,7 +12,16 @@ from pathlib import Path
 from nnjit_studio.advice.errors import Arrays, judge, output_errors
 from nnjit_studio.advice.measure import Form, Found, measure
 from nnjit_studio.advice.options import AdviceOptions
-from nnjit_studio.advice.records import IMPOSSIBLE, MEASURED, MEASURING, Advice, Row, with_row
+from nnjit_studio.advice.records import (
+    BROKEN,
+    IMPOSSIBLE,
+    MEASURED,
+    MEASURING,
+    Advice,
+    Guard,
+    Row,
+    with_row,
+)
 from nnjit_studio.advice.rows import Facts, rows_of
 from nnjit_studio.advice.together import together
 from nnjit_studio.errors import BugError, NnjitError, PageError, UserError
@@ -20,7 +29,14 @@ from nnjit_studio.model import TensorSpec
 from nnjit_studio.model.recipe import CONSTANTS, HALVED, OUTPUTS, Recipe
 from nnjit_studio.support.files import replacing
 from nnjit_studio.verdict.measure import Visits
-from nnjit_studio.workbench.advice_forms import BASE, Made, derived, form_of, untouched
+from nnjit_studio.workbench.advice_forms import (
+    BASE,
+    Made,
+    derived,
+    file_of,
+    form_of,
+    untouched,
+)
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.open_model import Feeds
 from nnjit_studio.workbench.page import SystemClock
@@ -97,11 +113,24 @@ def advise(
             browser=found.browser,
         )
         waiting = [row for row in advice.rows if row.state != IMPOSSIBLE]
+        refused: list[Row] = []
         for i, row in enumerate(waiting):
-            advice = yield from _one(advice, row, place, f"{i + 1} of {len(waiting)}, ")
+            count = f"{i + 1} of {len(waiting)}, "
+            if native and _rounds_weights(row):
+                advice = replace(advice, phase=f"{count}computing the error of: {row.title}")
+                yield advice
+                row = replace(row, guard=_foreseen(row, place))
+            if row.guard.state == BROKEN:
+                refused.append(row)
+                advice = with_row(advice, row)
+                yield advice
+            else:
+                advice = yield from _one(advice, row, place, count)
         if whole := together(advice.rows):
             advice = replace(advice, rows=(*advice.rows, whole))
             advice = yield from _one(advice, whole, place)
+        for row in refused:  # their times come last: nothing that may be applied waits for them
+            advice = yield from _one(advice, row, place, "over the error limit, ")
     yield replace(advice, phase="")
 
 
@@ -227,12 +256,35 @@ def _one(
     return advice
 
 
+def _rounds_weights(row: Row) -> bool:
+    """Whether it is another file, whose outputs are others by its rounding."""
+    recipe = row.apply.recipe
+    return recipe is not None and recipe.kind not in (OUTPUTS, CONSTANTS)
+
+
+def _foreseen(row: Row, place: _Place) -> Guard:
+    """What the guard says of the row's file in ONNX Runtime, before it is imported.
+
+    Not judged where the file cannot be made or run there: then measuring tells why.
+    """
+    model = place.model
+    try:
+        file = file_of(model, row, place.folder)
+    except NnjitError:
+        if model.page.cancelled:
+            raise UserError("The advice was cancelled.") from None
+        return Guard()
+    specs = model.current.plan.output_specs
+    outputs = native_outputs(model, file, model.feeds, specs)
+    errors = output_errors(outputs, place.reference)
+    return judge(errors, len(specs), place.options.max_error, "in ONNX Runtime")
+
+
 def _worst_layer(row: Row, made: Made, place: _Place) -> str:
     """The layer that errs most by itself, with its error; empty where rounding is not the row's
     doing, or ONNX Runtime cannot tell."""
     model, file = place.model, made.source
-    recipe = row.apply.recipe
-    if not row.apply.half_weights and (recipe is None or recipe.kind in (OUTPUTS, CONSTANTS)):
+    if not row.apply.half_weights and not _rounds_weights(row):
         return ""
     try:
         if row.apply.half_weights:
@@ -256,5 +308,5 @@ def judged(row: Row, found: Found, reference: Arrays, max_error: float, layer: s
         return replace(row, state=IMPOSSIBLE, problem=problem, measured=None)
     outputs = output_errors(found.outputs, reference)
     measured = replace(found.measured, outputs=outputs, worst_layer=layer)
-    guard = judge(measured, len(found.outputs), max_error)
+    guard = judge(outputs, len(found.outputs), max_error, measured.where)
     return replace(row, state=MEASURED, measured=measured, guard=guard)
