@@ -3,7 +3,7 @@ import { checkPlans, checkWeights, countsOf, feedsOf, MAIN, missing, named, outp
 import { script } from "../errors.js";
 import { addStep, checkRuns, newInference } from "../steps.js";
 import { appendRuns, checkSlots, kernelOfRun } from "./append.js";
-import { bind, buffersOf, free, where } from "./bound.js";
+import { bind, buffersOf, free, resized, where } from "./bound.js";
 import { words } from "./commands.js";
 import { Gather } from "./gather.js";
 import { Kernels } from "./kernels.js";
@@ -109,7 +109,7 @@ export class GpuEngine {
       const fresh = compiled.map((kernel) => /** @type {[string, GpuKernel]} */ ([kernel.header.workload, kernel]));
       const next = new Map([...(only ? [] : this.#kernels), ...fresh]);
       const sized = this.#sizes?.take(next);
-      const bound = sized ? await this.#boundTo(sized) : await bind(this.device, this.#loaded, next, this.#bound);
+      const bound = sized ? await this.#boundTo(sized, null) : await bind(this.device, this.#loaded, next, this.#bound);
       if (bound) {
         try {
           for (const kernel of compiled) await this.#try(kernel, bound);
@@ -264,7 +264,7 @@ export class GpuEngine {
   async #resize(sizes, inputs, now) {
     const sized = sizes.at(inputs);
     if (sized.bound === now) return;
-    const bound = await this.#boundTo(sized);
+    const bound = await this.#boundTo(sized, now);
     if (!bound) return;
     const stay = new Set(buffersOf(bound));
     if (!buffersOf(now).every((buffer) => stay.has(buffer))) sizes.unbind();
@@ -280,11 +280,23 @@ export class GpuEngine {
     return { ...this.#loaded, plans: [plan], blockBytes: block.length };
   }
 
-  /** @param {Sized} sized @returns {Promise<Bound | null>} after which kernels read these sizes */
-  async #boundTo(sized) {
-    const bound = sized.bound ?? await bind(this.device, this.#modelOf(sized), sized.kernels, this.#bound);
+  /**
+   * @param {Sized} sized
+   * @param {Bound | null} now of the same kernels
+   * @returns {Promise<Bound | null>} after which kernels read these sizes
+   */
+  async #boundTo(sized, now) {
+    const bound = sized.bound ?? (now && resized(now, sized)) ?? (await this.#boundWithRoom(sized));
     if (bound) this.device.write(/** @type {GpuBuf} */ (bound.block), 0, sized.block);
     return bound;
+  }
+
+  /** @param {Sized} sized @returns {Promise<Bound | null>} on buffers that larger sizes fit into */
+  async #boundWithRoom(sized) {
+    const room = /** @type {GpuSizes} */ (this.#sizes).withRoom(sized);
+    const bound = await bind(this.device, this.#modelOf(room), room.kernels, this.#bound);
+    if (bound) this.#gather.reserve(room.plan.outputs.reduce((sum, { spec }) => sum + words(specBytes(spec)), 0));
+    return bound && resized(bound, sized);
   }
 
   get #loaded() {
