@@ -90,8 +90,8 @@
  *   steps_threads: number[], steps_chunks: number[][], taps: Uint8Array[]}} Inference
  */
 /**
- * `id` is the team's name for it; `choice` is null where there is no team, or nothing to share.
- * @typedef {{header: KernelHeader, run: Run, id: number, choice: Settled | null}} Registered
+ * `id` is the team's name for it; `choices` are null where there is no team.
+ * @typedef {{header: KernelHeader, run: Run, id: number, choices: {at: (extent: number) => Settled} | null}} Registered
  */
 /** @typedef {{team: boolean, run: (solo: () => void, team: () => void) => void}} Settled alone or on the team */
 /**
