@@ -19,13 +19,9 @@ export class Choice {
   /** @type {number[]} */ #solo_ms = [];
   /** @type {number[]} */ #team_ms = [];
 
-  /**
-   * @param {number} [look_again] after how many calls; Infinity never does
-   * @param {boolean} [known] what it is settled on from the start
-   */
-  constructor(look_again = LOOK_AGAIN, known) {
+  /** @param {number} [look_again] after how many calls; Infinity never does */
+  constructor(look_again = LOOK_AGAIN) {
     this.look_again = look_again;
-    if (known !== undefined) this.#settle(known);
   }
 
   /**
@@ -65,20 +61,5 @@ export class Choice {
     this.team = team;
     this.settled = true;
     this.#first = false;
-  }
-}
-
-/** Of one kernel whose extent may be open: extents of one power of two have one choice. */
-export class Choices {
-  /** @type {Choice[]} by power of two, with holes */ #made = [];
-
-  /**
-   * A new one is settled where a smaller extent is worth a team already, or a larger one is not.
-   * @param {number} extent
-   */
-  at(extent) {
-    const power = 31 - Math.clz32(extent);
-    const known = (/** @type {Choice | undefined} */ choice, /** @type {number} */ at) => choice?.settled && choice.team === at < power;
-    return (this.#made[power] ??= new Choice(LOOK_AGAIN, this.#made.find(known)?.team));
   }
 }

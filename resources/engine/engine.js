@@ -1,5 +1,5 @@
 /** The plan interpreter: one model, its plans over one memory, its kernels. */
-import { Choices } from "./choice.js";
+import { Choice } from "./choice.js";
 import { EngineError } from "./errors.js";
 import { compileKernel, headerOf, linkKernel } from "./kernel.js";
 import {
@@ -153,7 +153,8 @@ export class Engine {
       const [pointers, other] = countsOf(Object.values(this.plans), workload);
       if (other !== undefined) throw new EngineError(`The plan calls ${workload} with different numbers of arguments.`);
       const module = "module" in kernel ? kernel.module : await compileKernel(kernel.bytes, workload, team !== null);
-      linked.push({ header: headerOf(kernel), module, run: await linkKernel(module, memory, pointers, workload), choices: team && new Choices() });
+      const choice = team && kernel.parallel_extent > 1 ? new Choice() : null;
+      linked.push({ header: headerOf(kernel), module, run: await linkKernel(module, memory, pointers, workload), choice });
     }
     const ids = (await team?.add(memory, linked.map(({ module }) => module))) ?? [];
     return new Map(linked.map(({ module: _, ...kernel }, i) => [kernel.header.workload, { ...kernel, id: ids[i] ?? 0 }]));

@@ -49,7 +49,7 @@ export function bindCalls(loaded, kernels, threads) {
     inside?.bound.push({ args, pointers: [given, whole] });
     calls.push({
       kernel,
-      choice: (extent > 1 && kernel.choices?.at(extent)) || null,
+      choice: open === undefined ? kernel.choice : (threads && extent > 1 && loaded.choices?.of(kernel, extent)) || null,
       solo: () => run.apply(undefined, whole), // spreading would make an array each time
       team: () => threads?.run(id, run, given, extent),
     });

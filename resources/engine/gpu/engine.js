@@ -280,23 +280,17 @@ export class GpuEngine {
     return { ...this.#loaded, plans: [plan], blockBytes: block.length };
   }
 
-  /**
-   * @param {Sized} sized
-   * @param {Bound | null} now of the same kernels
-   * @returns {Promise<Bound | null>} after which kernels read these sizes
-   */
+  /** After it kernels read these sizes. New buffers have room for larger ones. @param {Sized} sized @param {Bound | null} now of the same kernels */
   async #boundTo(sized, now) {
-    const bound = sized.bound ?? (now && resized(now, sized)) ?? (await this.#boundWithRoom(sized));
+    let bound = sized.bound ?? (now && resized(now, sized));
+    if (!bound) {
+      const room = /** @type {GpuSizes} */ (this.#sizes).withRoom(sized);
+      const made = await bind(this.device, this.#modelOf(room), room.kernels, this.#bound);
+      this.#gather.reserve(room.plan.outputs.reduce((sum, { spec }) => sum + words(specBytes(spec)), 0));
+      bound = made && resized(made, sized);
+    }
     if (bound) this.device.write(/** @type {GpuBuf} */ (bound.block), 0, sized.block);
     return bound;
-  }
-
-  /** @param {Sized} sized @returns {Promise<Bound | null>} on buffers that larger sizes fit into */
-  async #boundWithRoom(sized) {
-    const room = /** @type {GpuSizes} */ (this.#sizes).withRoom(sized);
-    const bound = await bind(this.device, this.#modelOf(room), room.kernels, this.#bound);
-    if (bound) this.#gather.reserve(room.plan.outputs.reduce((sum, { spec }) => sum + words(specBytes(spec)), 0));
-    return bound && resized(bound, sized);
   }
 
   get #loaded() {
@@ -336,10 +330,7 @@ export class GpuEngine {
     }
   }
 
-  /**
-   * @param {number} index of the plan
-   * @param {number} buffer
-   */
+  /** @param {number} index of the plan @param {number} buffer */
   #where(index, buffer) {
     return where(this.#loaded, index, buffer, this.#bound);
   }
@@ -351,10 +342,7 @@ export class GpuEngine {
     return feeds;
   }
 
-  /**
-   * @param {number} index of the plan
-   * @param {readonly {buffer: number, data: Uint8Array}[]} feeds
-   */
+  /** @param {number} index of the plan @param {readonly {buffer: number, data: Uint8Array}[]} feeds */
   #write(index, feeds) {
     for (const { buffer, data } of feeds) this.device.write(this.#where(index, buffer).buffer, 0, padded(data));
   }

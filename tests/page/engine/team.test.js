@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { Choice, Choices } from "../../../resources/engine/choice.js";
+import { Choice } from "../../../resources/engine/choice.js";
+import { Choices } from "../../../resources/engine/open/choices.js";
 import { Engine } from "../../../resources/engine/engine.js";
 import { compileKernel, linkKernel } from "../../../resources/engine/kernel.js";
 import { Team } from "../../../resources/engine/team.js";
@@ -228,7 +229,8 @@ test("threads are chosen by what takes less time", (t) => {
 
 test("extents of one power of two share what was learned, and others begin with it", (t) => {
   const { spend } = new OwnClock().rule(t);
-  const choices = new Choices();
+  const [made, kernel] = [new Choices(), {}];
+  const choices = { at: (extent) => made.of(kernel, extent) };
   const ways = (/** @type {number} */ extent, /** @type {number} */ ms) => {
     const calls = [];
     choices.at(extent).run(() => (calls.push("solo"), spend(ms)), () => (calls.push("team"), spend(ms / 2)));
