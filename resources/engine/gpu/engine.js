@@ -286,7 +286,7 @@ export class GpuEngine {
     if (!bound) {
       const room = /** @type {GpuSizes} */ (this.#sizes).withRoom(sized);
       const made = await bind(this.device, this.#modelOf(room), room.kernels, this.#bound);
-      this.#gather.reserve(room.plan.outputs.reduce((sum, { spec }) => sum + words(specBytes(spec)), 0));
+      if (made) this.#gather.reserve(room.plan.outputs.reduce((sum, { spec }) => sum + words(specBytes(spec)), 0));
       bound = made && resized(made, sized);
     }
     if (bound) this.device.write(/** @type {GpuBuf} */ (bound.block), 0, sized.block);
