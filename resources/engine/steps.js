@@ -1,6 +1,5 @@
 /** The steps of a plan: bound to kernels and memory, run, timed one by one, and tapped. */
 import { appendRows } from "./append.js";
-import { Choice } from "./choice.js";
 import { EngineError } from "./errors.js";
 import { stepsOf } from "./plan.js";
 import { quantile } from "./quantile.js";
@@ -50,7 +49,7 @@ export function bindCalls(loaded, kernels, threads) {
     inside?.bound.push({ args, pointers: [given, whole] });
     calls.push({
       kernel,
-      choice: open === undefined ? kernel.choice : threads && extent > 1 ? new Choice() : null,
+      choice: open === undefined ? kernel.choice : (threads && extent > 1 && loaded.choices?.of(kernel, extent)) || null,
       solo: () => run.apply(undefined, whole), // spreading would make an array each time
       team: () => threads?.run(id, run, given, extent),
     });

@@ -99,8 +99,10 @@
  * @typedef {{kernel: Registered | null, choice: Settled | null, solo: () => void, team: () => void}} Call
  */
 /**
- * A plan in memory, where `state` begins at an address; `calls` is null until every workload of it has a kernel.
- * @typedef {{plan: Plan, memory: WebAssembly.Memory, state: number, addresses: number[], loops: Loops | null, calls: Call[] | null}} Loaded
+ * A plan in memory, where `state` begins at an address; `calls` is null until every workload of it has a kernel, `choices`
+ * are of steps whose extents follow from sizes.
+ * @typedef {{plan: Plan, memory: WebAssembly.Memory, state: number, addresses: number[], loops: Loops | null,
+ *   choices?: {of: (kernel: Registered, extent: number) => Settled}, calls: Call[] | null}} Loaded
  */
 /** Buffers of a call in a loop, and the lists that have their addresses in this order. @typedef {{args: number[], pointers: number[][]}} Bound */
 /**

@@ -19,7 +19,7 @@ import { livesOf, place, rolesOfStep } from "./memory.js";
 
 /**
  * Buffers and calls for these kernels; the buffers of now stay where the kernels' roles are the same
- * and they are large enough. Where sizes are open, values then stay in them too: all bind groups do.
+ * and they are large enough.
  * @param {GpuDevice} device
  * @param {Model} model
  * @param {Map<string, GpuKernel>} kernels by workload
@@ -43,14 +43,23 @@ export async function bind(device, model, kernels, now) {
     bound.arena.push(...kept.slice(slots.length));
     if (blockBytes) bound.block = now?.block && now.block.nbytes >= blockBytes ? now.block : device.createBuffer(blockBytes, "sizes", true);
     addScratch(device, [...kernels.values()], now, bound);
-    const resized = blockBytes && old && buffersOf(bound).every((buffer, i) => buffer === buffersOf(old)[i]);
-    if (resized) bound.calls = resizedCalls(old.calls, kernels);
-    else for (const index of plans.keys()) bound.calls.push(ready[index] ? await callsOf(device, model, index, kernels, bound) : null);
+    for (const index of plans.keys()) bound.calls.push(ready[index] ? await callsOf(device, model, index, kernels, bound) : null);
   } catch (e) {
     free(device, bound, now);
     throw e;
   }
   return bound;
+}
+
+/**
+ * The same buffers and bind groups for other sizes of the same kernels.
+ * @param {Bound} now
+ * @param {{plan: Plan, kernels: Map<string, GpuKernel>}} sized kernels by workload
+ * @returns {Bound | null} null where a buffer is too small
+ */
+export function resized(now, { plan, kernels }) {
+  const fits = holds(now, [plan]) && [...kernels.values()].every(({ document }) => document.scratch.every((n, i) => n <= now.scratch[i].nbytes));
+  return fits ? { ...now, calls: resizedCalls(now.calls, kernels) } : null;
 }
 
 /** Whether all buffers are as large as these plans want them. @param {Bound} now @param {Plan[]} plans */

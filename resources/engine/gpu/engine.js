@@ -3,7 +3,7 @@ import { checkPlans, checkWeights, countsOf, feedsOf, MAIN, missing, named, outp
 import { script } from "../errors.js";
 import { addStep, checkRuns, newInference } from "../steps.js";
 import { appendRuns, checkSlots, kernelOfRun } from "./append.js";
-import { bind, buffersOf, free, where } from "./bound.js";
+import { bind, buffersOf, free, resized, where } from "./bound.js";
 import { words } from "./commands.js";
 import { Gather } from "./gather.js";
 import { Kernels } from "./kernels.js";
@@ -109,7 +109,7 @@ export class GpuEngine {
       const fresh = compiled.map((kernel) => /** @type {[string, GpuKernel]} */ ([kernel.header.workload, kernel]));
       const next = new Map([...(only ? [] : this.#kernels), ...fresh]);
       const sized = this.#sizes?.take(next);
-      const bound = sized ? await this.#boundTo(sized) : await bind(this.device, this.#loaded, next, this.#bound);
+      const bound = sized ? await this.#boundTo(sized, null) : await bind(this.device, this.#loaded, next, this.#bound);
       if (bound) {
         try {
           for (const kernel of compiled) await this.#try(kernel, bound);
@@ -264,7 +264,7 @@ export class GpuEngine {
   async #resize(sizes, inputs, now) {
     const sized = sizes.at(inputs);
     if (sized.bound === now) return;
-    const bound = await this.#boundTo(sized);
+    const bound = await this.#boundTo(sized, now);
     if (!bound) return;
     const stay = new Set(buffersOf(bound));
     if (!buffersOf(now).every((buffer) => stay.has(buffer))) sizes.unbind();
@@ -280,9 +280,15 @@ export class GpuEngine {
     return { ...this.#loaded, plans: [plan], blockBytes: block.length };
   }
 
-  /** @param {Sized} sized @returns {Promise<Bound | null>} after which kernels read these sizes */
-  async #boundTo(sized) {
-    const bound = sized.bound ?? await bind(this.device, this.#modelOf(sized), sized.kernels, this.#bound);
+  /** After it kernels read these sizes. New buffers have room for larger ones. @param {Sized} sized @param {Bound | null} now of the same kernels */
+  async #boundTo(sized, now) {
+    let bound = sized.bound ?? (now && resized(now, sized));
+    if (!bound) {
+      const room = /** @type {GpuSizes} */ (this.#sizes).withRoom(sized);
+      const made = await bind(this.device, this.#modelOf(room), room.kernels, this.#bound);
+      if (made) this.#gather.reserve(room.plan.outputs.reduce((sum, { spec }) => sum + words(specBytes(spec)), 0));
+      bound = made && resized(made, sized);
+    }
     if (bound) this.device.write(/** @type {GpuBuf} */ (bound.block), 0, sized.block);
     return bound;
   }
@@ -324,10 +330,7 @@ export class GpuEngine {
     }
   }
 
-  /**
-   * @param {number} index of the plan
-   * @param {number} buffer
-   */
+  /** @param {number} index of the plan @param {number} buffer */
   #where(index, buffer) {
     return where(this.#loaded, index, buffer, this.#bound);
   }
@@ -339,10 +342,7 @@ export class GpuEngine {
     return feeds;
   }
 
-  /**
-   * @param {number} index of the plan
-   * @param {readonly {buffer: number, data: Uint8Array}[]} feeds
-   */
+  /** @param {number} index of the plan @param {readonly {buffer: number, data: Uint8Array}[]} feeds */
   #write(index, feeds) {
     for (const { buffer, data } of feeds) this.device.write(this.#where(index, buffer).buffer, 0, padded(data));
   }

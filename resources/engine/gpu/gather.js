@@ -10,6 +10,13 @@ export class Gather {
     this.device = device;
   }
 
+  /** Has room for so many bytes from now on. @param {number} nbytes */
+  reserve(nbytes) {
+    if (this.#buffer && this.#buffer.nbytes >= nbytes) return;
+    if (this.#buffer) this.device.destroyBuffer(this.#buffer);
+    this.#buffer = this.device.createBuffer(nbytes, "outputs");
+  }
+
   /**
    * @param {readonly Binding[]} parts
    * @returns {{copy: (part: number) => void, bytes: () => Promise<Uint8Array<ArrayBuffer>[]>}} `copy` takes a part as it is
@@ -19,11 +26,7 @@ export class Gather {
     const { device } = this;
     const starts = [0];
     for (const { size } of parts) starts.push(starts[starts.length - 1] + size);
-    const total = starts[parts.length];
-    if (!this.#buffer || this.#buffer.nbytes < total) {
-      if (this.#buffer) device.destroyBuffer(this.#buffer);
-      this.#buffer = device.createBuffer(total, "outputs");
-    }
+    this.reserve(starts[parts.length]);
     const to = /** @type {GpuBuf} */ (this.#buffer);
     const copy = (/** @type {number} */ part) => {
       const { buffer: from, offset: fromOffset, size: nbytes } = parts[part];

@@ -4,7 +4,7 @@ import { aligned } from "../plan.js";
 import { placed } from "./storage.js";
 import { checkDims, scalarOf, valueOf } from "./size.js";
 
-/** @import { OpenPlan, OpenPort, Plan, PlanPort, PlanStep } from "../../types/engine.js" */
+/** @import { OpenPlan, OpenPort, Plan, PlanBuffer, PlanPort, PlanStep } from "../../types/engine.js" */
 /** @import { Dims } from "./size.js" */
 
 /** What a plan for one size is. */
@@ -66,7 +66,7 @@ function whole(open, dims, steps) {
 /** Without places in the arena. @param {OpenPlan} open @param {Dims} dims @param {PlanStep[]} steps @returns {Plan} */
 function sized(open, dims, steps) {
   const port = (/** @type {OpenPort} */ { name, dtype, shape, buffer, value }) => ({ spec: { name, dtype, shape: shape.map((n) => valueOf(n, dims)) }, buffer, value });
-  const buffers = open.buffers.map((b) => ({ ...b, nbytes: valueOf(b.nbytes, dims) }));
+  const buffers = open.buffers.map((b) => (b.region === "weight" && typeof b.nbytes === "number" ? /** @type {PlanBuffer} */ (b) : { ...b, nbytes: valueOf(b.nbytes, dims) }));
   /** @type {PlanPort[]} */
   const inputs = open.inputs.map(port);
   const outputs = open.outputs.map(port);

@@ -18,14 +18,13 @@ const LARGEST = 2 ** 30;
 export function valueOf(size, dims) {
   if (typeof size === "number") return size;
   let total = 0;
-  for (const [coefficient, ...atoms] of size) {
-    let product = /** @type {number} */ (coefficient);
-    for (const atom of atoms) {
-      if (typeof atom === "string") product *= dims[atom];
-      else {
-        const [op, a, b] = /** @type {[string, Size, Size]} */ (atom);
-        product *= OPERATIONS[op](valueOf(a, dims), valueOf(b, dims));
-      }
+  // by index: a new size runs this before it was optimised, and taking terms apart costs twice as much then
+  for (let i = 0; i < size.length; i++) {
+    const term = size[i];
+    let product = /** @type {number} */ (term[0]);
+    for (let j = 1; j < term.length; j++) {
+      const atom = /** @type {string | [string, Size, Size]} */ (term[j]);
+      product *= typeof atom === "string" ? dims[atom] : OPERATIONS[atom[0]](valueOf(atom[1], dims), valueOf(atom[2], dims));
     }
     total += product;
   }

@@ -1,6 +1,7 @@
 /** The plans of an open model that were made, by size: the last ones are kept. */
 import { EngineError } from "../errors.js";
 import { layoutMemory, PAGE_BYTES } from "../plan.js";
+import { Choices } from "./choices.js";
 import { LOOPS } from "./loop.js";
 import { everyVariant, planAt } from "./plan.js";
 import { OpenModel } from "./model.js";
@@ -14,6 +15,7 @@ const MOST = 128;
 
 export class Sizes extends OpenModel {
   /** @type {Map<string, Loaded>} the one used last comes last */ #made = new Map();
+  #choices = new Choices();
   /** Of linear memory: it keeps what the largest run took. */
   memoryBytes = 0;
   loops = LOOPS;
@@ -52,7 +54,7 @@ export class Sizes extends OpenModel {
       throw new EngineError(`The browser gives no ${Math.ceil(total_bytes / 2 ** 20)} MiB of memory for this size.`, "Use smaller inputs.");
     }
     this.memoryBytes = memory.buffer.byteLength;
-    const made = { plan, memory, state, addresses: addresses[0], loops: LOOPS, calls: null };
+    const made = { plan, memory, state, addresses: addresses[0], loops: LOOPS, choices: this.#choices, calls: null };
     for (const oldest of this.#made.keys()) if (this.#made.size >= MOST) this.#made.delete(oldest);
     this.#made.set(key, made);
     return made;

@@ -16,6 +16,7 @@ from nnjit_studio.compiler.oracle.reference import evaluate
 from nnjit_studio.compiler.pipeline.wgsl import from_template
 from nnjit_studio.compiler.programs.attention import attention
 from nnjit_studio.compiler.recognize.attention import recognize_attention
+from nnjit_studio.compiler.wgsl.templates.attention import guess
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 
@@ -63,6 +64,17 @@ def test_every_width_of_a_head_with_tails_of_queries_and_keys(depth: int, x1: in
 def test_untuned_settings() -> None:
     check(attention(2, 13, 21, 48, mask="keys"))
     check(attention(2, 1, 64, 32))
+    check(attention(4, 1, 150, 128, mask="all"))
+
+
+@pytest.mark.parametrize(
+    ("heads", "keys", "parts"), [(32, 520, 8), (32, 100, 2), (4, 20, 1), (64, 520, 4), (512, 99, 1)]
+)
+def test_an_untuned_query_is_read_in_parts_until_there_are_many_workgroups(
+    heads: int, keys: int, parts: int
+) -> None:
+    subject = recognize_attention(attention(heads, 1, keys, 128))
+    assert subject is not None and guess(subject).split == parts
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import { fakeGpu } from "../fake_gpu.js";
 const floats = (bytes) => new Float32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4);
 const sizeOf = (block) => new Int32Array(block.buffer, block.byteOffset, 1)[0];
 const kernels = { twice: ([x, y, block]) => floats(y).set(floats(x).subarray(0, sizeOf(block)).map((v) => 2 * v)), invalid: null };
+kernels.thrice = ([x, y, block]) => floats(y).set(floats(x).subarray(0, sizeOf(block)).map((v) => 3 * v));
 
 const n = [[1, "n"]];
 const bytes = [[4, "n"]];
@@ -75,6 +76,30 @@ test("values stay where they lie while the buffers are large enough", async () =
   const { buffers_made, bind_groups_made } = device.counters;
   for (const length of [89, 3, 50, 90]) assert.deepEqual(await run(engine, length), Array.from({ length }, (_, i) => 4 * (i + 1)));
   assert.deepEqual([device.counters.buffers_made, device.counters.bind_groups_made], [buffers_made, bind_groups_made]);
+});
+
+test("a kernel that replaces another runs at sizes that came before, too", async () => {
+  const { engine } = await open();
+  assert.deepEqual(await run(engine, 2), [4, 8]);
+  await engine.register([kernel({ code: "thrice" })]);
+  assert.deepEqual(await run(engine, 2), [9, 18]);
+  assert.deepEqual(await run(engine, 4), [9, 18, 27, 36]);
+});
+
+test("buffers have room for larger sizes where it costs a twentieth of the memory", async () => {
+  const weight = { region: "weight", offset: 0, nbytes: 40000, pack: null };
+  const { engine, device, sizes } = await open({ ...PLAN, buffers: [...PLAN.buffers, weight], weights_bytes: 40000 });
+  const { buffers_made, buffer_bytes, bind_groups_made } = device.counters;
+  for (const length of [4, 50, 100]) assert.deepEqual(await run(engine, length), Array.from({ length }, (_, i) => 4 * (i + 1)));
+  assert.deepEqual([device.counters.buffers_made, device.counters.buffer_bytes, device.counters.bind_groups_made], [buffers_made, buffer_bytes, bind_groups_made]);
+  assert.ok(buffer_bytes > sizes.memoryAt({ n: 3 }) && buffer_bytes <= 1.05 * sizes.memoryAt({ n: 3 }));
+});
+
+test("buffers have no room that the GPU could not bind", async () => {
+  const weight = { region: "weight", offset: 0, nbytes: 40000, pack: null };
+  const { engine, device } = await open({ ...PLAN, buffers: [...PLAN.buffers, weight], weights_bytes: 40000 }, { maxStorageBufferBindingSize: 40000 });
+  assert.deepEqual(await run(engine, 4), [4, 8, 12, 16]);
+  assert.ok(device.counters.buffers_made > 0);
 });
 
 test("a GPU runs steps of its own where the plan has some", async () => {

@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { Engine } from "../../../resources/engine/engine.js";
 import { Sizes } from "../../../resources/engine/open/sizes.js";
 import { dimsOf, scalarOf, textOf, valueOf } from "../../../resources/engine/open/size.js";
+import { bindCalls, execute } from "../../../resources/engine/steps.js";
 import { placed } from "../../../resources/engine/open/storage.js";
 import { addKernel, doubleKernel, f32, floats, header } from "../wasm.js";
 
@@ -46,6 +47,23 @@ test("any size runs, and comes back to one that ran before", async () => {
     assert.deepEqual(y.shape, [1, size]);
     assert.deepEqual(floats(y.data), Array.from({ length: size }, (_, i) => 4 * i));
   }
+});
+
+test("the first run of a size begins with what another one learned of the kernel", () => {
+  const sizes = new Sizes(/** @type {any} */ (plan()));
+  const memory = new WebAssembly.Memory({ initial: 2 });
+  const ran = /** @type {string[]} */ ([]);
+  const kernel = (/** @type {number} */ id) => ({ header: header("k", 4), id, choice: null, run: () => ran.push("solo") });
+  const kernels = new Map([["even", kernel(1)], ["odd", kernel(2)]]);
+  const team = { run: () => ran.push("team") };
+  const calls = (/** @type {number} */ size) => /** @type {any[]} */ (bindCalls(sizes.at([x([1, size], size)], memory), /** @type {any} */ (kernels), /** @type {any} */ (team)));
+  const [first, second] = calls(40);
+  assert.equal(first.choice, second.choice, "steps of one kernel learn together");
+  Object.assign(first.choice, { team: true, settled: true });
+  calls(300).forEach(execute);
+  assert.deepEqual(ran.splice(0), ["team", "team"]);
+  calls(41).forEach(execute);
+  assert.equal(ran[0], "solo", "another kernel has its own");
 });
 
 test("memory grows to the largest size and is then flat, whatever comes", async () => {

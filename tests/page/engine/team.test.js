@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { Choice } from "../../../resources/engine/choice.js";
+import { Choices } from "../../../resources/engine/open/choices.js";
 import { Engine } from "../../../resources/engine/engine.js";
 import { compileKernel, linkKernel } from "../../../resources/engine/kernel.js";
 import { Team } from "../../../resources/engine/team.js";
@@ -224,6 +225,25 @@ test("threads are chosen by what takes less time", (t) => {
   assert.equal(small.choice.settled, true);
   small.run();
   assert.equal(small.choice.settled, false, "it looks again when the compiler has done its work");
+});
+
+test("extents of one power of two share what was learned, and others begin with it", (t) => {
+  const { spend } = new OwnClock().rule(t);
+  const [made, kernel] = [new Choices(), {}];
+  const choices = { at: (extent) => made.of(kernel, extent) };
+  const ways = (/** @type {number} */ extent, /** @type {number} */ ms) => {
+    const calls = [];
+    choices.at(extent).run(() => (calls.push("solo"), spend(ms)), () => (calls.push("team"), spend(ms / 2)));
+    return calls;
+  };
+  assert.deepEqual([ways(40, 2), ways(63, 3), ways(32, 1.6)], [["solo"], ["team"], ["team"]]);
+  assert.deepEqual(ways(64, 3), ["team"], "what pays for less pays for more");
+  assert.equal(choices.at(16).settled, false, "but not for less");
+  const alone = choices.at(16);
+  for (let i = 0; i < 10; i++) alone.run(() => {}, () => spend(0.3));
+  assert.deepEqual([alone.settled, alone.team], [true, false]);
+  assert.deepEqual(ways(3, 0.1), ["solo"], "nor does more that did not pay");
+  assert.deepEqual([choices.at(3).settled, choices.at(3).team], [true, false]);
 });
 
 test("requests carry a sane number of threads, or none", () => {

@@ -5,18 +5,22 @@
 import { gpuPlanAt } from "../../open/plan.js";
 import { OpenModel } from "../../open/model.js";
 import { dimsOf, scalarOf, valueOf } from "../../open/size.js";
-import { specBytes } from "../../plan.js";
+import { specBytes, stepsOf } from "../../plan.js";
 import { checkDocument, readDocument } from "../document.js";
 import { livesOf, place } from "../memory.js";
 
 /** @import { OpenPlan, Plan, Scalar, Size, Tensor } from "../../../types/engine.js" */
 /** @import { Dims } from "../../open/size.js" */
+/** @import { GpuDevice } from "../../../types/gpu.js" */
 /** @import { Bound } from "../bound.js" */
 /** @import { DocumentDispatch, KernelDocument } from "../document.js" */
 /** @import { GpuKernel } from "../kernels.js" */
 /** @typedef {Omit<DocumentDispatch, "workgroups"> & {workgroups: [Size, Size, Size]}} OpenDispatch */
 /** @typedef {{version: number, sizes: Scalar[], scratch: Size[], requires: string[], dispatches: OpenDispatch[]}} OpenDocument */
-/** What a size is; `bound` once it was bound. @typedef {{key: string, plan: Plan, kernels: Map<string, GpuKernel>, block: Uint8Array, bound: Bound | null}} Sized */
+/**
+ * What a size is; `bound` once it was bound.
+ * @typedef {{dims: Dims, plan: Plan, kernels: Map<string, GpuKernel>, block: Uint8Array, bound: Bound | null}} Sized
+ */
 
 const VERSION = 2;
 /** Sizes that are kept. */
@@ -25,14 +29,19 @@ const MOST = 128;
 const ALIGNMENT = 256;
 /** Of a vector of the block. */
 const VECTOR_BYTES = 16;
+/** Buffers that are too small are made for sizes so many times as large, if that costs at most this share of memory. */
+const ROOMS = [Infinity, 16, 8, 4, 3, 2.5, 2, 1.5, 1.25];
+const ROOM_SHARE = 1 / 20;
 
 export class GpuSizes extends OpenModel {
   /** @type {Map<string, OpenDocument>} by workload */ #documents = new Map();
   /** @type {Map<string, Sized>} the one used last comes last */ #made = new Map();
-  /** @type {Map<string, GpuKernel>} */ #kernels = new Map();
+  /** @type {Map<string, GpuKernel>} with their parts of the block */ #kernels = new Map();
+  /** Of the block. */
+  #words = 0;
   #device;
 
-  /** @param {OpenPlan} open @param {{counters: {buffer_bytes: number}}} device */
+  /** @param {OpenPlan} open @param {Pick<GpuDevice, "counters" | "limits">} device */
   constructor(open, device) {
     super(open);
     this.#device = device;
@@ -66,8 +75,14 @@ export class GpuSizes extends OpenModel {
    * @returns {Sized} at the sizes of the example
    */
   take(kernels) {
-    this.#kernels = kernels;
     this.#made.clear();
+    this.#kernels = new Map();
+    this.#words = 0;
+    for (const [workload, kernel] of kernels) {
+      const size = VECTOR_BYTES * Math.ceil((4 * this.#document(workload).sizes.length) / VECTOR_BYTES);
+      this.#kernels.set(workload, { ...kernel, block: { offset: 4 * this.#words, size } });
+      this.#words += (ALIGNMENT / 4) * Math.ceil(size / ALIGNMENT);
+    }
     return this.sized(this.open.example);
   }
 
@@ -87,7 +102,7 @@ export class GpuSizes extends OpenModel {
    */
   sized(dims) {
     const key = this.open.dims.map(({ name }) => dims[name]).join();
-    const made = this.#made.get(key) ?? { key, bound: null, plan: gpuPlanAt(this.open, dims), ...this.#numbers(dims) };
+    const made = this.#made.get(key) ?? { dims, bound: null, plan: gpuPlanAt(this.open, dims), ...this.#numbers(dims) };
     this.#made.delete(key);
     for (const oldest of this.#made.keys()) if (this.#made.size >= MOST) this.#made.delete(oldest);
     this.#made.set(key, made);
@@ -98,18 +113,19 @@ export class GpuSizes extends OpenModel {
   #numbers(dims) {
     /** @type {Map<string, GpuKernel>} */
     const kernels = new Map();
-    /** @type {number[]} */
-    const words = [];
+    const words = new Int32Array(this.#words);
     for (const [workload, kernel] of this.#kernels) {
-      const open = /** @type {OpenDocument} */ (this.#documents.get(workload));
-      const offset = 4 * words.length;
-      words.push(...open.sizes.map((scalar) => scalarOf(scalar, dims)));
-      while (words.length % (VECTOR_BYTES / 4)) words.push(0);
-      const block = { offset, size: 4 * words.length - offset };
-      while (words.length % (ALIGNMENT / 4)) words.push(0);
-      kernels.set(workload, { ...kernel, document: documentAt(open, dims), block });
+      const open = this.#document(workload);
+      const { offset } = /** @type {{offset: number}} */ (kernel.block);
+      open.sizes.forEach((scalar, i) => (words[offset / 4 + i] = scalarOf(scalar, dims)));
+      kernels.set(workload, { ...kernel, document: documentAt(open, dims) });
     }
-    return { kernels, block: new Uint8Array(Int32Array.from(words).buffer) };
+    return { kernels, block: new Uint8Array(words.buffer) };
+  }
+
+  /** @param {string} workload */
+  #document(workload) {
+    return /** @type {OpenDocument} */ (this.#documents.get(workload));
   }
 
   /**
@@ -126,12 +142,42 @@ export class GpuSizes extends OpenModel {
     return [plan.weights_bytes, block.length, ...place(lives, 1).slots, ...largest, ...outputs].reduce((a, b) => a + b, 0);
   }
 
+  /**
+   * The sizes that buffers are made for when these need new ones.
+   * @param {Sized} sized
+   * @returns {Sized} larger ones that cost little, or the same
+   */
+  withRoom(sized) {
+    if (stepsOf(sized.plan).some(({ op, workload }) => op === "call" && !sized.kernels.has(workload))) return sized; // it cannot run yet
+    const most = (1 + ROOM_SHARE) * this.memoryAt(sized.dims);
+    const { maxStorageBufferBindingSize: largest } = this.#device.limits;
+    const wanted = extentsOf(sized);
+    for (const times of ROOMS) {
+      const dims = this.#times(sized.dims, times);
+      const larger = this.sized(dims);
+      if (this.memoryAt(dims) <= most && extentsOf(larger).every((n, i) => n >= wanted[i] && n <= largest)) return larger;
+    }
+    return sized;
+  }
+
+  /** Larger ones, in their ranges. @param {Dims} dims @param {number} times */
+  #times(dims, times) {
+    const larger = (/** @type {OpenPlan['dims'][number]} */ { name, high, step }) => Math.max(dims[name], step * Math.floor(Math.min(high, times * dims[name]) / step));
+    return Object.fromEntries(this.open.dims.map((dim) => [dim.name, larger(dim)]));
+  }
+
   /** One run is enough: no kernel waits for a size. @param {Partial<Dims>} given */
   *warmInputs(given) {
     const { inputs } = this.sized({ .../** @type {Dims} */ (this.open.example), .../** @type {Dims} */ (given) }).plan;
     yield inputs.map(({ spec }) => ({ ...spec, data: new Uint8Array(specBytes(spec)) }));
   }
 }
+
+/** Bytes of all values of runs, and of kernels' scratch. @param {Sized} sized */
+const extentsOf = ({ plan, kernels }) => [
+  ...plan.buffers.filter(({ region }) => region === "arena").map(({ nbytes }) => nbytes),
+  ...[...kernels.values()].flatMap(({ document }) => document.scratch),
+];
 
 /** @param {OpenDocument} open @param {Dims} dims @returns {KernelDocument} */
 function documentAt({ version, scratch, requires, dispatches }, dims) {
