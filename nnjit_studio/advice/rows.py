@@ -109,8 +109,8 @@ def _plan(facts: Facts) -> Iterator[Row]:
         value = choice.others[0]
         ways = changed(facts.choices, choice.name, value)
         name = "plan-" + "".join(c if c.isalnum() else "-" for c in f"{choice.name}-{value}")
-        title = f"{choice.name} {value} for {choice.value} ({choice.reason})"
-        yield Row(name, title, Apply(ways=ways))
+        title = f"{choice.name.replace('_', ' ').capitalize()}: {value} instead of {choice.value}"
+        yield Row(name, title, Apply(ways=ways), note=f"Now: {choice.reason}.")
 
 
 def _webgpu(facts: Facts) -> Iterator[Row]:

@@ -60,6 +60,7 @@ class KernelPanel(Panel):
         self.editor.changed.connect(self._edited)
         self.editor.refused.connect(lambda why: self._say(why, "bad"))
         self.verdict = ElidedLabel()
+        self.verdict.hide()  # the caption has its room while there is none
         self.measure_button = push_button(
             "Measure",
             "Measure this kernel",
@@ -328,6 +329,7 @@ class KernelPanel(Panel):
 
     def _say(self, words: str, tone: str) -> None:
         self.verdict.setText(words)
+        self.verdict.setVisible(bool(words))
         self.verdict.setStyleSheet(f"color: {getattr(self._theme, tone)}")
 
 

@@ -66,7 +66,9 @@ class OpeningProgress(QFrame):
             self._clock.stop()
 
     def _tick(self) -> None:
-        phase = self._session.state.phase
+        session = self._session
+        # What nobody asked for ends first; its phase is not this one's.
+        phase = session.state.phase if session.running == "open" else "Waiting to open the model"
         if not self._name:
             late = self.seconds >= LATE_S
             self.label.setText(f"{phase} ({self.seconds:.0f} s){NEXT if late else ''}")

@@ -105,6 +105,11 @@ class StudioSession(QObject):
         return "" if self._unasked else self.worker.job
 
     @property
+    def running(self) -> str:
+        """The job that runs, asked for or not."""
+        return self.worker.job
+
+    @property
     def elapsed_s(self) -> float:
         """Seconds since the running job began; 0 when idle."""
         return time.monotonic() - self._started_s if self.busy else 0.0

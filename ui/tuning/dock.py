@@ -137,7 +137,7 @@ class TuningPanel(Panel):
         grid = QGridLayout()
         grid.setHorizontalSpacing(8)
         rows = (
-            (QLabel("time"), self.budget, self.budget_label),
+            (QLabel("tune for"), self.budget, self.budget_label),
             (self.serve, self.share, self.share_label),
         )
         for row, widgets in enumerate(rows):

@@ -25,7 +25,7 @@ def _docks(t: Theme) -> str:
     QMainWindow::separator {{ background: {t.window}; width: 6px; height: 6px; }}
     QMainWindow::separator:hover {{ background: {t.line}; }}
     QDockWidget {{ font-weight: 600; }}
-    QDockWidget::title {{ background: {t.surface}; padding: 7px 10px;
+    QDockWidget::title {{ background: {t.surface}; padding: 7px 10px 4px 10px;
         border-bottom: 1px solid {t.line}; }}
     QTabBar {{ qproperty-drawBase: 0; background: {t.window}; }}
     QTabBar::tab {{ background: transparent; color: {t.muted}; padding: 6px 12px;
@@ -137,6 +137,8 @@ def _buttons(t: Theme) -> str:
     QPushButton:flat {{ border: 1px solid transparent; background: transparent;
         text-align: left; padding: 4px 8px; }}
     QPushButton:flat:hover {{ background: {t.accent_soft}; }}
+    QPushButton[low="true"] {{ padding: 0 12px; }}
+    QPushButton[low="true"]:focus {{ padding: 0 11px; }}
     QPushButton#primary {{ background: {t.accent}; color: {t.on_accent};
         border: 1px solid {t.accent}; font-weight: 600; }}
     QPushButton#danger {{ color: {t.bad}; border: 1px solid {t.bad}; background: {t.bad_soft}; }}

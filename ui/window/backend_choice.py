@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSettings, Qt
-from PySide6.QtWidgets import QComboBox, QWidget
+from PySide6.QtWidgets import QWidget
 
 from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.tuner.events import FellBack
 from nnjit_studio.ui.state.jobs import Job, JobProblem
 from nnjit_studio.ui.state.session import StudioSession
-from nnjit_studio.ui.widgets.panel import named, vbox
+from nnjit_studio.ui.widgets.panel import chooser, vbox
 from nnjit_studio.workbench.jobs import use_backend
 
 SETTING = "backend"
@@ -34,7 +34,7 @@ class BackendChoice(QWidget):
     def __init__(self, session: StudioSession, settings: QSettings) -> None:
         super().__init__()
         self._session, self._settings = session, settings
-        self.chooser = named(QComboBox(), "Backend", TIP)
+        self.chooser = chooser("Backend", TIP)
         for text, _, tip in CHOICES:
             self.chooser.addItem(text)
             self.chooser.setItemData(self.chooser.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
