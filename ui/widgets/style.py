@@ -137,8 +137,6 @@ def _buttons(t: Theme) -> str:
     QPushButton:flat {{ border: 1px solid transparent; background: transparent;
         text-align: left; padding: 4px 8px; }}
     QPushButton:flat:hover {{ background: {t.accent_soft}; }}
-    QPushButton[low="true"] {{ padding: 0 12px; }}
-    QPushButton[low="true"]:focus {{ padding: 0 11px; }}
     QPushButton#primary {{ background: {t.accent}; color: {t.on_accent};
         border: 1px solid {t.accent}; font-weight: 600; }}
     QPushButton#danger {{ color: {t.bad}; border: 1px solid {t.bad}; background: {t.bad_soft}; }}
