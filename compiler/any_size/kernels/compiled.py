@@ -7,11 +7,12 @@ code of its own, so there is one variant for each remainder.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 from nnjit_studio.compiler.any_size.fit import Numbers
@@ -38,6 +39,7 @@ from nnjit_studio.compiler.any_size.kernels.scalars import (
     scalar_of,
     vector_of,
 )
+from nnjit_studio.compiler.any_size.kernels.several import Differs, at, merged
 from nnjit_studio.compiler.any_size.kernels.small_maps import (
     open_extents,
     tile_of,
@@ -46,8 +48,9 @@ from nnjit_studio.compiler.any_size.kernels.small_maps import (
 )
 from nnjit_studio.compiler.any_size.refusal import refused
 from nnjit_studio.compiler.ir.affine import LANES
+from nnjit_studio.compiler.ir.loops import Scheduled
 from nnjit_studio.compiler.ir.tensor_ir import Program
-from nnjit_studio.compiler.pipeline.wasm import encoded, lowered
+from nnjit_studio.compiler.pipeline.wasm import encoded, loops_of, lowered
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.recognize.convolution import Conv2d
 from nnjit_studio.compiler.recognize.quantised import Quantised
@@ -259,7 +262,13 @@ class _Maker:
     ) -> tuple[list[_Sample], list[_Sample]]:
         """Samples of one skeleton, at sizes that leave the wanted remainders: to fit, to check."""
         groups: dict[object, list[_Sample]] = {}
-        for sizes in itertools.islice(self._drawn(wanted), _TRIES):
+        drawn = self._drawn(wanted)
+        first = list(itertools.islice(drawn, _SAMPLES + _HELD_OUT if self.extents else 0))
+        if len(first) == _SAMPLES + _HELD_OUT:
+            with contextlib.suppress(Differs):
+                samples = self._together(first, small)
+                return samples[:_SAMPLES], samples[_SAMPLES:]
+        for sizes in itertools.islice(itertools.chain(first, drawn), _TRIES):
             skeleton, sample = self._sample(sizes, small)
             group = groups.setdefault(skeleton, [])
             group.append(sample)
@@ -268,14 +277,40 @@ class _Maker:
         raise refused(f"the code of {self.name} changes with its sizes")
 
     def _sample(self, sizes: Sizes, small: tuple[str, ...]) -> tuple[object, _Sample]:
-        program, keeps = self.at(sizes), self._keeps_loops()
-        tile = self._tile(program, small)
-        functions, loops = lowered(program, TIERS, keeps, tile)
+        program = self.at(sizes)
+        return self._read(sizes, program, loops_of(program, self._tile(program, small)))
+
+    def _read(
+        self, sizes: Sizes, program: Program, loops: Sequence[Scheduled]
+    ) -> tuple[object, _Sample]:
+        functions = lowered(program, loops, self._keeps_loops)
         read = [parts(function) for function in functions]
         constants = [c for _, found in read for c in found]
-        constants.append(("i32", loops.parallel_extent))
-        skeleton = (tuple(rest for rest, _ in read), loops.panels)
-        return skeleton, _Sample(sizes, functions, tuple(constants), loops.panels)
+        constants.append(("i32", loops[0].parallel_extent))
+        skeleton = (tuple(rest for rest, _ in read), loops[0].panels)
+        return skeleton, _Sample(sizes, functions, tuple(constants), loops[0].panels)
+
+    def _together(self, drawn: Sequence[Sizes], small: tuple[str, ...]) -> list[_Sample]:
+        """Samples by loops that are lowered once for all; the last one is lowered for itself too.
+
+        Raises
+        ------
+        Differs
+            When they have no one code.
+        """
+        programs = [self.at(sizes) for sizes in drawn]
+        loops = [loops_of(program, self._tile(program, small)) for program in programs]
+        tiers = [merged(tier) for tier in zip(*loops, strict=True)]
+        whole = replace(programs[0], buffers=merged([program.buffers for program in programs]))
+        skeleton, made = self._read(drawn[0], whole, tiers)
+        samples = [
+            replace(made, sizes=sizes, constants=tuple((t, at(v, i)) for t, v in made.constants))
+            for i, sizes in enumerate(drawn)
+        ]
+        alone, last = self._read(drawn[-1], programs[-1], loops[-1])
+        if alone != skeleton or last.constants != samples[-1].constants:
+            raise Differs
+        return samples
 
     def _tile(self, program: Program, small: tuple[str, ...]) -> Candidate | None:
         found = match(program) if self.map is not None else None
@@ -313,6 +348,7 @@ class _Maker:
             else:
                 return
 
+    @cached_property
     def _keeps_loops(self) -> bool:
         """Where a loop runs over a map and one over its strided map: at odd sizes alone a column of
         padding is left, in a loop of one turn or none."""
