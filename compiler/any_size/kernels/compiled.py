@@ -299,15 +299,13 @@ class _Maker:
             When they have no one code.
         """
         programs = [self.at(sizes) for sizes in drawn]
-        loops = [loops_of(program, self._tile(program, small)) for program in programs]
-        tiers = [merged(tier) for tier in zip(*loops, strict=True)]
-        whole = replace(programs[0], buffers=merged([program.buffers for program in programs]))
-        skeleton, made = self._read(drawn[0], whole, tiers)
+        whole = merged(programs)
+        skeleton, made = self._read(drawn[0], whole, loops_of(whole, self._tile(whole, small)))
         samples = [
             replace(made, sizes=sizes, constants=tuple((t, at(v, i)) for t, v in made.constants))
             for i, sizes in enumerate(drawn)
         ]
-        alone, last = self._read(drawn[-1], programs[-1], loops[-1])
+        alone, last = self._sample(drawn[-1], small)
         if alone != skeleton or last.constants != samples[-1].constants:
             raise Differs
         return samples

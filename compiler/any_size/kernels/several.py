@@ -37,6 +37,9 @@ class Several:
         """Of the number at each size."""
         return several(n.bit_length() for n in self.values)
 
+    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+        return self // other, self % other
+
     def __bool__(self) -> bool:
         return _one(map(bool, self.values))
 
@@ -44,7 +47,10 @@ class Several:
         """Nothing takes it for the number of one size."""
         raise Differs
 
-    __index__ = __int__ = __float__ = _alone
+    __index__ = __int__ = __float__ = __str__ = _alone
+
+    def __format__(self, spec: str) -> str:
+        raise Differs
 
 
 def _each(compute: Callable[[Any, Any], int], turned: bool = False) -> Callable[[Any, Any], Any]:
@@ -109,7 +115,7 @@ def merged(trees: Sequence[Any]) -> Any:
         kind = type(first)
         if any(type(node) is not kind for node in nodes):
             raise Differs
-        if kind is str or kind is bool or kind is float or first is None:
+        if issubclass(kind, (str, bool, float)) or first is None:
             if any(node != first for node in nodes):
                 raise Differs
             return first
