@@ -7,7 +7,6 @@ code of its own, so there is one variant for each remainder.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import itertools
 import math
@@ -262,13 +261,11 @@ class _Maker:
     ) -> tuple[list[_Sample], list[_Sample]]:
         """Samples of one skeleton, at sizes that leave the wanted remainders: to fit, to check."""
         groups: dict[object, list[_Sample]] = {}
-        drawn = self._drawn(wanted)
-        first = list(itertools.islice(drawn, _SAMPLES + _HELD_OUT if self.extents else 0))
-        if len(first) == _SAMPLES + _HELD_OUT:
-            with contextlib.suppress(Differs):
-                samples = self._together(first, small)
-                return samples[:_SAMPLES], samples[_SAMPLES:]
-        for sizes in itertools.islice(itertools.chain(first, drawn), _TRIES):
+        drawn = itertools.islice(self._drawn(wanted), _TRIES)
+        seen: list[Sizes] = []
+        if self.extents and (alike := self._alike(drawn, seen, small)):
+            return alike[:_SAMPLES], alike[_SAMPLES:]
+        for sizes in itertools.chain(seen, drawn):
             skeleton, sample = self._sample(sizes, small)
             group = groups.setdefault(skeleton, [])
             group.append(sample)
@@ -289,6 +286,25 @@ class _Maker:
         constants.append(("i32", loops[0].parallel_extent))
         skeleton = (tuple(rest for rest, _ in read), loops[0].panels)
         return skeleton, _Sample(sizes, functions, tuple(constants), loops[0].panels)
+
+    def _alike(
+        self, drawn: Iterator[Sizes], seen: list[Sizes], small: tuple[str, ...]
+    ) -> list[_Sample]:
+        """As many samples as are wanted, together, of sizes that are kept in ``seen``; none where
+        there are no such."""
+        chosen: list[Sizes] = []
+        while True:
+            more = list(itertools.islice(drawn, _SAMPLES + _HELD_OUT - len(chosen)))
+            seen += more
+            chosen += more
+            if len(chosen) < _SAMPLES + _HELD_OUT:
+                return []
+            try:
+                return self._together(chosen, small)
+            except Differs as differs:
+                if not differs.fewest:
+                    return []
+                chosen = [s for i, s in enumerate(chosen) if i not in differs.fewest]
 
     def _together(self, drawn: Sequence[Sizes], small: tuple[str, ...]) -> list[_Sample]:
         """Samples by loops that are lowered once for all; the last one is lowered for itself too.

@@ -16,7 +16,12 @@ from typing import Any, NoReturn
 
 
 class Differs(Exception):
-    """What is asked of numbers at several sizes has no one answer."""
+    """What is asked of numbers at several sizes has no one answer; ``fewest`` are the sizes that
+    give another one than most, where they are known."""
+
+    def __init__(self, fewest: frozenset[int] = frozenset()) -> None:
+        super().__init__()
+        self.fewest = fewest
 
 
 class Several:
@@ -33,6 +38,9 @@ class Several:
     def __neg__(self) -> Any:
         return several(map(operator.neg, self.values))
 
+    def __str__(self) -> str:
+        return "_".join(map(str, self.values))  # a part of names
+
     def bit_length(self) -> Any:
         """Of the number at each size."""
         return several(n.bit_length() for n in self.values)
@@ -47,10 +55,7 @@ class Several:
         """Nothing takes it for the number of one size."""
         raise Differs
 
-    __index__ = __int__ = __float__ = __str__ = _alone
-
-    def __format__(self, spec: str) -> str:
-        raise Differs
+    __index__ = __int__ = __float__ = _alone
 
 
 def _each(compute: Callable[[Any, Any], int], turned: bool = False) -> Callable[[Any, Any], Any]:
@@ -78,10 +83,11 @@ for _name in ("lt", "le", "eq", "ne", "gt", "ge"):
 
 
 def _one(answers: Iterable[bool]) -> bool:
-    found = set(answers)
-    if len(found) > 1:
-        raise Differs
-    return found.pop()
+    given = tuple(answers)
+    if given.count(given[0]) < len(given):
+        rare = 2 * sum(given) < len(given)
+        raise Differs(frozenset(i for i, answer in enumerate(given) if answer == rare))
+    return given[0]
 
 
 def several(values: Iterable[int]) -> Any:
