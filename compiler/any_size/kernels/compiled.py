@@ -38,7 +38,7 @@ from nnjit_studio.compiler.any_size.kernels.scalars import (
     scalar_of,
     vector_of,
 )
-from nnjit_studio.compiler.any_size.kernels.several import Differs, at, merged
+from nnjit_studio.compiler.any_size.kernels.several import Differs, at, several
 from nnjit_studio.compiler.any_size.kernels.small_maps import (
     open_extents,
     tile_of,
@@ -307,15 +307,14 @@ class _Maker:
                 chosen = [s for i, s in enumerate(chosen) if i not in differs.fewest]
 
     def _together(self, drawn: Sequence[Sizes], small: tuple[str, ...]) -> list[_Sample]:
-        """Samples by loops that are lowered once for all; the last one is lowered for itself too.
+        """Samples of a kernel that is compiled once for all; the last one for itself too.
 
         Raises
         ------
         Differs
             When they have no one code.
         """
-        programs = [self.at(sizes) for sizes in drawn]
-        whole = merged(programs)
+        whole = self.at({d.name: several(sizes[d.name] for sizes in drawn) for d in self.dims})
         skeleton, made = self._read(drawn[0], whole, loops_of(whole, self._tile(whole, small)))
         samples = [
             replace(made, sizes=sizes, constants=tuple((t, at(v, i)) for t, v in made.constants))

@@ -1,16 +1,13 @@
-"""Numbers of a kernel at several sizes at once, so that its loops are lowered one time for all.
+"""Numbers of a kernel at several sizes at once, so that it is compiled one time for all.
 
-Loops of different sizes that differ in numbers alone become one tree, in which a :class:`Several`
-stands where they differ. The lowering computes with it as with a number; where it asks something
-that one size answers otherwise than another, there is no code for all of them.
+Where its program has a :class:`Several`, schedule and lowering compute with it as with a number;
+where they ask something that one size answers otherwise than another, there is no code for all.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields, is_dataclass
-from functools import cache
+from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Any, NoReturn
 
@@ -37,6 +34,9 @@ class Several:
 
     def __neg__(self) -> Any:
         return several(map(operator.neg, self.values))
+
+    def __abs__(self) -> Any:
+        return several(map(abs, self.values))
 
     def __str__(self) -> str:
         return "_".join(map(str, self.values))  # a part of names
@@ -75,7 +75,20 @@ def _all(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     return made
 
 
-for _name in ("add", "sub", "mul", "floordiv", "mod", "and", "or", "xor", "lshift", "rshift"):
+for _name in (
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "and",
+    "or",
+    "xor",
+    "lshift",
+    "rshift",
+):
     setattr(Several, f"__{_name}__", _each(getattr(operator, f"__{_name}__")))
     setattr(Several, f"__r{_name}__", _each(getattr(operator, f"__{_name}__"), turned=True))
 for _name in ("lt", "le", "eq", "ne", "gt", "ge"):
@@ -99,53 +112,3 @@ def several(values: Iterable[int]) -> Any:
 def at(value: Any, sample: int) -> Any:
     """A number, or what it is at one of the sizes."""
     return value.values[sample] if type(value) is Several else value
-
-
-def merged(trees: Sequence[Any]) -> Any:
-    """One tree of several that differ in whole numbers alone.
-
-    Parameters
-    ----------
-    trees
-        Dataclasses, lists, tuples, texts and numbers.
-
-    Raises
-    ------
-    Differs
-        When they differ in more.
-    """
-    known: dict[tuple[int, ...], Any] = {}
-
-    def visit(nodes: Sequence[Any]) -> Any:
-        first = nodes[0]
-        kind = type(first)
-        if any(type(node) is not kind for node in nodes):
-            raise Differs
-        if issubclass(kind, (str, bool, float)) or first is None:
-            if any(node != first for node in nodes):
-                raise Differs
-            return first
-        if kind is int:
-            return several(nodes)
-        key = tuple(map(id, nodes))
-        if key not in known:
-            known[key] = children(kind, nodes)
-        return known[key]
-
-    def children(kind: Any, nodes: Sequence[Any]) -> Any:
-        if is_dataclass(kind):
-            parts = [[getattr(node, name) for node in nodes] for name in _names(kind)]
-            return kind(*map(visit, parts))
-        if not issubclass(kind, (list, tuple)) or len(set(map(len, nodes))) > 1:
-            raise Differs
-        made = [visit(each) for each in zip(*nodes, strict=True)]
-        if kind is list:
-            return made
-        return tuple(made) if kind is tuple else kind(*made)  # a named one takes its parts
-
-    return visit(trees)
-
-
-@cache
-def _names(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
