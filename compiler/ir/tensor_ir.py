@@ -128,7 +128,7 @@ class Cast(_Arithmetic):
     dtype: str
 
 
-def whole(value: Any) -> Any:
+def whole(value: float) -> int:
     """The value of an integer constant, which may stand for those of several sizes."""
     return int(value) if isinstance(value, float | bool) else value
 

@@ -13,12 +13,7 @@ from typing import Any, NoReturn
 
 
 class Differs(Exception):
-    """What is asked of numbers at several sizes has no one answer; ``fewest`` are the sizes that
-    give another one than most, where they are known."""
-
-    def __init__(self, fewest: frozenset[int] = frozenset()) -> None:
-        super().__init__()
-        self.fewest = fewest
+    """What is asked of numbers at several sizes has no one answer."""
 
 
 class Several:
@@ -96,11 +91,10 @@ for _name in ("lt", "le", "eq", "ne", "gt", "ge"):
 
 
 def _one(answers: Iterable[bool]) -> bool:
-    given = tuple(answers)
-    if given.count(given[0]) < len(given):
-        rare = 2 * sum(given) < len(given)
-        raise Differs(frozenset(i for i, answer in enumerate(given) if answer == rare))
-    return given[0]
+    given = set(answers)
+    if len(given) > 1:
+        raise Differs
+    return given.pop()
 
 
 def several(values: Iterable[int]) -> Any:
