@@ -12,7 +12,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from nnjit_studio.compiler.ir.tensor_ir import Binary, Call, Cast, Const, Expr, Load, Select, Var
+from nnjit_studio.compiler.ir.tensor_ir import (
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Select,
+    Var,
+    whole,
+)
 
 LinearForm = tuple[int, dict[str, int]]
 INTEGERS = ("i64", "i32", "i8", "u8")
@@ -49,7 +59,7 @@ def linear_form(expr: Expr, extents: Mapping[str, int] | None = None) -> LinearF
     """
     known = extents or {}
     if isinstance(expr, Const):
-        return (expr.value, {}) if isinstance(expr.value, int) else None
+        return None if isinstance(expr.value, float) else (expr.value, {})
     if isinstance(expr, Var):
         return (0, {}) if known.get(expr.name) == 1 else (0, {expr.name: 1})
     if isinstance(expr, Cast) and expr.dtype in INTEGERS:
@@ -186,7 +196,7 @@ def _collect(expr: Expr, factor: int, terms: dict[str | Expr, int]) -> int:
         terms[expr.name] = terms.get(expr.name, 0) + factor
         return 0
     if isinstance(expr, Const):
-        return factor * int(expr.value)
+        return factor * whole(expr.value)
     if isinstance(expr, Cast) and expr.dtype in ("i32", "i64") and _is_index(expr.value):
         return _collect(expr.value, factor, terms)
     if isinstance(expr, Binary):
@@ -231,7 +241,7 @@ def loads(expr: Expr) -> list[Load]:
 def bounds(expr: Expr, known: Bounds) -> tuple[int, int]:
     """Smallest and largest value of an integer expression, by interval arithmetic."""
     if isinstance(expr, Const):
-        return int(expr.value), int(expr.value)
+        return whole(expr.value), whole(expr.value)
     if isinstance(expr, Var):
         return known.get(expr.name, _UNKNOWN)
     if isinstance(expr, Cast) and expr.dtype in ("i32", "i64") and _is_index(expr.value):
@@ -308,6 +318,6 @@ def stride(expr: Expr, var: str) -> int | None:
         aligned = lanes.constant % LANES == 0 and all(
             atom == var or coefficient % LANES == 0 for atom, coefficient in lanes.terms
         )
-        if aligned and int(expr.b.value) % LANES == 0:
+        if aligned and whole(expr.b.value) % LANES == 0:
             return int(expr.op == "floormod")
     return None

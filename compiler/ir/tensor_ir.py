@@ -60,8 +60,8 @@ class _Arithmetic:
 
 
 def _binary(op: str, a: Any, b: Any) -> Binary:
-    if isinstance(b, int | float):
-        b = Const(b, "i32" if isinstance(b, int) else "f32")
+    if not isinstance(b, _Arithmetic):
+        b = Const(b, "f32" if isinstance(b, float) else "i32")
     return Binary(op, a, b)
 
 
@@ -126,6 +126,11 @@ class Cast(_Arithmetic):
 
     value: Expr
     dtype: str
+
+
+def whole(value: float | bytes) -> int:
+    """The value of an integer constant, which may stand for those of several sizes."""
+    return int(value) if isinstance(value, float | bool | bytes) else value
 
 
 Expr = Const | Var | Load | Binary | Call | Select | Cast

@@ -117,39 +117,35 @@ def _encode(state: _State) -> None:
     state.data = encode_module(state.function)
 
 
-def lowered(
-    program: Program,
-    tiers: Sequence[str],
-    keep_loops: bool = False,
-    candidate: Candidate | None = None,
-) -> tuple[tuple[Function, ...], Scheduled]:
-    """A kernel as Wasm IR in each of some tiers, by its first guess where there is no candidate,
-    with loops that may run no time at all; for :func:`encoded`, when its sizes have become
-    parameters. The loops are those of the first tier.
+def loops_of(program: Program, candidate: Candidate | None = None) -> tuple[Scheduled, ...]:
+    """The loops of a kernel in each tier, by its first guess where there is no candidate.
 
     Raises
     ------
     CompileError
         When the candidate does not apply.
     """
-    functions: list[Function] = []
-    loops: Scheduled | None = None
-    for tier in tiers:
-        # The schedule asks for the tier only where a template has another one for it.
-        same = loops if _schedules_alike(program) else None
-        state = _State(program, candidate, tier, same, open_map=candidate is not None)
-        _schedule(state)
-        state.function = lower(program, state.loops, tier, True, keep_loops)
+    found = match(program)
+    # The schedule asks for the tier only where a template has another one for it.
+    apart = found and found.template.wasm and found.template.wasm.relaxed
+    open_map = candidate is not None
+    tiers = TIERS if apart else TIERS[:1]
+    made = [schedule_program(program, candidate, tier, open_map) for tier in tiers]
+    return tuple(made) if apart else (made[0],) * len(TIERS)
+
+
+def lowered(
+    program: Program, loops: Sequence[Scheduled], keep_loops: bool = False
+) -> tuple[Function, ...]:
+    """A kernel as Wasm IR in each tier by its loops there, which may run no time at all; for
+    :func:`encoded`, when its sizes have become parameters."""
+    functions = []
+    for tier, scheduled in zip(TIERS, loops, strict=True):
+        state = _State(program, None, tier, scheduled)
+        state.function = lower(program, scheduled, tier, True, keep_loops)
         _fuse(state)
         functions.append(state.function)
-        loops = loops or state.loops
-    assert loops is not None
-    return tuple(functions), loops
-
-
-def _schedules_alike(program: Program) -> bool:
-    found = match(program)
-    return not (found and found.template.wasm and found.template.wasm.relaxed)
+    return tuple(functions)
 
 
 def encoded(function: Function, program: Program, tier: str) -> bytes:

@@ -15,6 +15,8 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from nnjit_studio.compiler.ir.tensor_ir import whole
+
 
 @dataclass(slots=True, eq=False)
 class LocalGet:
@@ -170,7 +172,7 @@ def i32(value: int) -> Const:
 def add(a: Node, b: Node) -> Node:
     """i32 sum, folded where an operand is zero or both are constants."""
     if isinstance(a, Const) and isinstance(b, Const):
-        return i32(_wrap(int(a.value) + int(b.value)))
+        return i32(_wrap(whole(a.value) + whole(b.value)))
     if isinstance(a, Const) and a.value == 0:
         return b
     if isinstance(b, Const) and b.value == 0:
@@ -181,7 +183,7 @@ def add(a: Node, b: Node) -> Node:
 def scale(a: Node, factor: int) -> Node:
     """i32 product with a constant, as a shift where that is possible."""
     if isinstance(a, Const):
-        return i32(_wrap(int(a.value) * factor))
+        return i32(_wrap(whole(a.value) * factor))
     if factor == 1:
         return a
     if factor > 0 and factor & (factor - 1) == 0:

@@ -27,7 +27,7 @@ from nnjit_studio.compiler.ir.loops import (
     StoreVector,
     Widened,
 )
-from nnjit_studio.compiler.ir.tensor_ir import Const, Expr, Program
+from nnjit_studio.compiler.ir.tensor_ir import Const, Expr, Program, whole
 from nnjit_studio.compiler.wasm import half, ir
 from nnjit_studio.compiler.wasm.context import WASM_TYPE, Context
 from nnjit_studio.compiler.wasm.ir import Function, IfElse, LocalGet, LocalSet, Loop, Node, Op, i32
@@ -269,7 +269,7 @@ def _let(ctx: Context, var: str, value: Expr, body: list[Statement]) -> None:
 
 def _for(ctx: Context, loop: For) -> None:
     if isinstance(loop.begin, Const) and isinstance(loop.end, Const):
-        trips = -(-(int(loop.end.value) - int(loop.begin.value)) // loop.step)
+        trips = -(-(whole(loop.end.value) - whole(loop.begin.value)) // loop.step)
         if trips <= 0 and not ctx.keep_loops:
             return
         if trips == 1 and not ctx.keep_loops:
@@ -286,8 +286,8 @@ def _for(ctx: Context, loop: For) -> None:
         nodes = _block(ctx, loop.body)
     step = LocalSet(local, Op("i32.add", (LocalGet(local), i32(loop.step))))
     again = Op("i32.lt_s", (LocalGet(local), end))
-    whole = [*scope.header, Loop([*scope.prefix, *nodes, *scope.latch, step], again)]
+    nodes = [*scope.header, Loop([*scope.prefix, *nodes, *scope.latch, step], again)]
     if not ctx.any_size and ctx.bounds(loop.begin)[1] < ctx.bounds(loop.end)[0]:
-        ctx.out.extend(whole)
+        ctx.out.extend(nodes)
     else:
-        ctx.out.append(IfElse(Op("i32.lt_s", (LocalGet(local), end)), whole))
+        ctx.out.append(IfElse(Op("i32.lt_s", (LocalGet(local), end)), nodes))

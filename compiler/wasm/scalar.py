@@ -19,6 +19,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Load,
     Select,
     Var,
+    whole,
 )
 from nnjit_studio.compiler.wasm import half, ir
 from nnjit_studio.compiler.wasm.context import STORAGE_BYTES, WASM_TYPE, Context
@@ -131,7 +132,7 @@ def constant(value: float | int, dtype: str) -> Node:
         return f32(value)
     if dtype == "bool":
         return i32(int(bool(value)))
-    return ir.Const(WASM_TYPE[dtype], int(value))
+    return ir.Const(WASM_TYPE[dtype], whole(value))
 
 
 def typed(ctx: Context, expr: Expr, dtype: str) -> Node:
@@ -195,7 +196,7 @@ def _binary(ctx: Context, expr: Binary) -> Node:
         if op == "add":
             return narrow(ir.add(a, b), dtype)
         if op == "mul":
-            return narrow(ir.scale(a, int(b.value)), dtype)
+            return narrow(ir.scale(a, whole(b.value)), dtype)
     return narrow(Op(f"{type}.{op}", (a, b)), dtype)
 
 
@@ -236,7 +237,7 @@ def _divide(ctx: Context, expr: Binary, dtype: str) -> Node:
     op = expr.op
     a, b = typed(ctx, expr.a, dtype), typed(ctx, expr.b, dtype)
     quotient = op.endswith("div")
-    divisor = int(expr.b.value) if isinstance(expr.b, Const) else 0
+    divisor = whole(expr.b.value) if isinstance(expr.b, Const) else 0
     natural = ctx.bounds(expr.a)[0] >= 0 and (divisor > 0 or ctx.bounds(expr.b)[0] > 0)
     if divisor > 0 and divisor & (divisor - 1) == 0 and (natural or op.startswith("floor")):
         # An arithmetic shift rounds down and a mask is the floor remainder, for any sign.

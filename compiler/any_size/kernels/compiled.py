@@ -7,17 +7,16 @@ code of its own, so there is one variant for each remainder.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 from nnjit_studio.compiler.any_size.fit import Numbers
 from nnjit_studio.compiler.any_size.kernels.functions import (
-    Constant,
-    bits_of,
     parts,
     with_parameters,
 )
@@ -25,8 +24,10 @@ from nnjit_studio.compiler.any_size.kernels.remainders import remainders, unbloc
 from nnjit_studio.compiler.any_size.kernels.samples import (
     SMALLEST,
     TURN,
+    Sample,
     draws,
     has_whole_tiles,
+    holds,
     is_padded,
     leaves_remainders,
 )
@@ -38,6 +39,7 @@ from nnjit_studio.compiler.any_size.kernels.scalars import (
     scalar_of,
     vector_of,
 )
+from nnjit_studio.compiler.any_size.kernels.several import Differs, at, several
 from nnjit_studio.compiler.any_size.kernels.small_maps import (
     open_extents,
     tile_of,
@@ -46,13 +48,13 @@ from nnjit_studio.compiler.any_size.kernels.small_maps import (
 )
 from nnjit_studio.compiler.any_size.refusal import refused
 from nnjit_studio.compiler.ir.affine import LANES
+from nnjit_studio.compiler.ir.loops import Scheduled
 from nnjit_studio.compiler.ir.tensor_ir import Program
-from nnjit_studio.compiler.pipeline.wasm import encoded, lowered
+from nnjit_studio.compiler.pipeline.wasm import encoded, loops_of, lowered
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.recognize.convolution import Conv2d
 from nnjit_studio.compiler.recognize.quantised import Quantised
 from nnjit_studio.compiler.templates import match
-from nnjit_studio.compiler.wasm.ir import Function
 from nnjit_studio.model.open_plan import OpenKernel, Scalar, Variant
 from nnjit_studio.model.size import Dim, Size, as_function, size
 from nnjit_studio.records import TIERS, Kernel
@@ -134,16 +136,6 @@ def any_size_kernel(
     return Compiled(OpenKernel(tuple(selectors), tuple(variants)), tuple(code))
 
 
-@dataclass(frozen=True)
-class _Sample:
-    sizes: Sizes
-    functions: tuple[Function, ...]
-    """One for each tier."""
-    constants: tuple[Constant, ...]
-    """Of all tiers, one after the other, then the extent of the parallel loop."""
-    panels: tuple[tuple[int, int], ...]
-
-
 @dataclass
 class _Maker:
     name: str
@@ -205,7 +197,7 @@ class _Maker:
         samples, held_out = self._samples(wanted, small)
         while True:
             fitted = (samples[0], *self._fitted(samples, wanted))
-            wrong = next((s for s in held_out if not _holds(s, *fitted)), None)
+            wrong = next((s for s in held_out if not holds(s, *fitted)), None)
             if wrong is None:
                 return self._encoded(*fitted)
             if len(held_out) == 1:
@@ -216,7 +208,7 @@ class _Maker:
             samples.append(wrong)
 
     def _fitted(
-        self, samples: Sequence[_Sample], wanted: Sequence[tuple[Size, int, int]]
+        self, samples: Sequence[Sample], wanted: Sequence[tuple[Size, int, int]]
     ) -> tuple[list[int | None], tuple[Scalar, ...], Size]:
         """The parameter that each constant becomes, if any; the parameters; the extent."""
         atoms = self._atoms([s.sizes for s in samples], wanted)
@@ -233,7 +225,7 @@ class _Maker:
 
     def _encoded(
         self,
-        sample: _Sample,
+        sample: Sample,
         places: Sequence[int | None],
         scalars: tuple[Scalar, ...],
         extent: Size,
@@ -256,10 +248,16 @@ class _Maker:
 
     def _samples(
         self, wanted: Sequence[tuple[Size, int, int]], small: tuple[str, ...]
-    ) -> tuple[list[_Sample], list[_Sample]]:
+    ) -> tuple[list[Sample], list[Sample]]:
         """Samples of one skeleton, at sizes that leave the wanted remainders: to fit, to check."""
-        groups: dict[object, list[_Sample]] = {}
-        for sizes in itertools.islice(self._drawn(wanted), _TRIES):
+        groups: dict[object, list[Sample]] = {}
+        drawn = itertools.islice(self._drawn(wanted), _TRIES)
+        first = list(itertools.islice(drawn, _SAMPLES + _HELD_OUT if self.extents else 0))
+        if len(first) == _SAMPLES + _HELD_OUT:
+            with contextlib.suppress(Differs):
+                samples = self._together(first, small)
+                return samples[:_SAMPLES], samples[_SAMPLES:]
+        for sizes in itertools.chain(first, drawn):
             skeleton, sample = self._sample(sizes, small)
             group = groups.setdefault(skeleton, [])
             group.append(sample)
@@ -267,15 +265,38 @@ class _Maker:
                 return group[:_SAMPLES], group[_SAMPLES:]
         raise refused(f"the code of {self.name} changes with its sizes")
 
-    def _sample(self, sizes: Sizes, small: tuple[str, ...]) -> tuple[object, _Sample]:
-        program, keeps = self.at(sizes), self._keeps_loops()
-        tile = self._tile(program, small)
-        functions, loops = lowered(program, TIERS, keeps, tile)
+    def _sample(self, sizes: Sizes, small: tuple[str, ...]) -> tuple[object, Sample]:
+        program = self.at(sizes)
+        return self._read(sizes, program, loops_of(program, self._tile(program, small)))
+
+    def _read(
+        self, sizes: Sizes, program: Program, loops: Sequence[Scheduled]
+    ) -> tuple[object, Sample]:
+        functions = lowered(program, loops, self._keeps_loops)
         read = [parts(function) for function in functions]
         constants = [c for _, found in read for c in found]
-        constants.append(("i32", loops.parallel_extent))
-        skeleton = (tuple(rest for rest, _ in read), loops.panels)
-        return skeleton, _Sample(sizes, functions, tuple(constants), loops.panels)
+        constants.append(("i32", loops[0].parallel_extent))
+        skeleton = (tuple(rest for rest, _ in read), loops[0].panels)
+        return skeleton, Sample(sizes, functions, tuple(constants), loops[0].panels)
+
+    def _together(self, drawn: Sequence[Sizes], small: tuple[str, ...]) -> list[Sample]:
+        """Samples of a kernel that is compiled once for all; the last one for itself too.
+
+        Raises
+        ------
+        Differs
+            When they have no one code.
+        """
+        whole = self.at({d.name: several(sizes[d.name] for sizes in drawn) for d in self.dims})
+        skeleton, made = self._read(drawn[0], whole, loops_of(whole, self._tile(whole, small)))
+        samples = [
+            replace(made, sizes=sizes, constants=tuple((t, at(v, i)) for t, v in made.constants))
+            for i, sizes in enumerate(drawn)
+        ]
+        alone, last = self._sample(drawn[-1], small)
+        if alone != skeleton or last.constants != samples[-1].constants:
+            raise Differs
+        return samples
 
     def _tile(self, program: Program, small: tuple[str, ...]) -> Candidate | None:
         found = match(program) if self.map is not None else None
@@ -313,6 +334,7 @@ class _Maker:
             else:
                 return
 
+    @cached_property
     def _keeps_loops(self) -> bool:
         """Where a loop runs over a map and one over its strided map: at odd sizes alone a column of
         padding is left, in a loop of one turn or none."""
@@ -340,19 +362,3 @@ class _Maker:
         bases = tuple(dict.fromkeys((*map(size, self.dims), *self.extents, *tiled)))
         divisors = {*DIVISORS, *self.cuts, *(by for _, by, _ in wanted)}
         return atoms_of(samples, bases, self.shapes, divisors)
-
-
-def _holds(
-    sample: _Sample,
-    fitted: _Sample,
-    places: Sequence[int | None],
-    scalars: Sequence[Scalar],
-    extent: Size,
-) -> bool:
-    """Whether the numbers of a sample are what the formulas say."""
-    *numbers, (_, loop) = sample.constants
-    said = [
-        bits_of(constant) if place is None else scalars[place].at(sample.sizes)
-        for constant, place in zip(fitted.constants[:-1], places, strict=True)
-    ]
-    return [bits_of(c) for c in numbers] == said and extent.at(sample.sizes) == loop

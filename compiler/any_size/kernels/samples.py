@@ -1,15 +1,20 @@
-"""Conditions on the sizes that a kernel is compiled at, so that its formulas hold at all others."""
+"""The sizes that a kernel is compiled at: conditions, so that its formulas hold at all others, and
+what it is there."""
 
 from __future__ import annotations
 
 import itertools
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from nnjit_studio.compiler.any_size.kernels.functions import Constant, bits_of
 from nnjit_studio.compiler.any_size.kernels.scalars import Sizes
 from nnjit_studio.compiler.ir.affine import LANES
+from nnjit_studio.compiler.wasm.ir import Function
+from nnjit_studio.model.open_plan import Scalar
 from nnjit_studio.model.size import Dim, Size
 
 TURN = 16
@@ -68,3 +73,31 @@ def has_whole_tiles(extents: Sequence[int], turn: int, stage: int) -> bool:
     products by these are shifts, which is other code. Late stages take anything."""
     whole = turn % 3 or all(n % _TILE == 0 for n in extents)
     return stage > 1 or (bool(whole) and all(n & (n - 1) for n in extents))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A kernel at one of the sizes."""
+
+    sizes: Sizes
+    functions: tuple[Function, ...]
+    """One for each tier."""
+    constants: tuple[Constant, ...]
+    """Of all tiers, one after the other, then the extent of the parallel loop."""
+    panels: tuple[tuple[int, int], ...]
+
+
+def holds(
+    sample: Sample,
+    fitted: Sample,
+    places: Sequence[int | None],
+    scalars: Sequence[Scalar],
+    extent: Size,
+) -> bool:
+    """Whether the numbers of a sample are what the formulas say."""
+    *numbers, (_, loop) = sample.constants
+    said = [
+        bits_of(constant) if place is None else scalars[place].at(sample.sizes)
+        for constant, place in zip(fitted.constants[:-1], places, strict=True)
+    ]
+    return [bits_of(c) for c in numbers] == said and extent.at(sample.sizes) == loop

@@ -10,14 +10,13 @@ from nnjit_studio.compiler.any_size.fit import Numbers
 from nnjit_studio.compiler.any_size.refusal import refused
 from nnjit_studio.compiler.ir.affine import LANES
 from nnjit_studio.compiler.ir.tensor_ir import Program
-from nnjit_studio.compiler.pipeline.wasm import lowered
+from nnjit_studio.compiler.pipeline.wasm import loops_of
 from nnjit_studio.compiler.recognize.convolution import Conv2d
 from nnjit_studio.compiler.schedule.conv2d import guess_conv2d, is_one_row
 from nnjit_studio.compiler.schedule.tiles import SINGLE
 from nnjit_studio.compiler.templates import match
 from nnjit_studio.errors import CompileError
 from nnjit_studio.model.size import Size, least
-from nnjit_studio.records import TIERS
 from nnjit_studio.records.candidate import Candidate
 
 _OPEN_MAP = {"out_height": 4, "out_width": 8}
@@ -31,7 +30,7 @@ def tiled(program: Program) -> Conv2d | None:
     if not found or not form or not isinstance(found.subject, Conv2d):
         return None
     try:
-        lowered(program, TIERS[:1], candidate=form.guess(found.subject))
+        loops_of(program, form.guess(found.subject))
     except CompileError:
         return None
     return found.subject
