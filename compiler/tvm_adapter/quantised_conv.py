@@ -27,8 +27,8 @@ from nnjit_studio.compiler.tvm_adapter.quantised import (
 )
 
 INTEGER_CONV = "IntegerConv"
-"""The ONNX operator that :mod:`nnjit_studio.compiler.importer.onnx.integer_conv` writes: image,
-weights and, where there are any, zero points of both."""
+"""The ONNX operator that :mod:`nnjit_studio.compiler.importer.onnx.bytes.integer_conv` writes:
+image, weights and, where there are any, zero points of both."""
 
 _OPAQUE = 8
 """TVM's pattern kOpaque: nothing is fused with it, so that no patch is computed twice."""

@@ -1,6 +1,6 @@
 """Tensors around convolutions of bytes, kept with their channels last.
 
-:mod:`.integer_conv` writes a transposition before and behind each convolution. Here they move over
+:mod:`.bytes.integer_conv` writes a transposition before and behind each convolution. Here they move over
 pointwise operators and means over images, and are left out where two meet.
 """
 
@@ -13,8 +13,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from nnjit_studio.compiler.importer.onnx.bytes.integer_conv import to_first, to_last
 from nnjit_studio.compiler.importer.onnx.decompose import types_of
-from nnjit_studio.compiler.importer.onnx.integer_conv import to_first, to_last
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
 from nnjit_studio.compiler.onnx_file.arrays import array_of
 from nnjit_studio.compiler.onnx_file.check import opset_of

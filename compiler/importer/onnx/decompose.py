@@ -15,11 +15,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 from nnjit_studio.compiler.importer.onnx import (
     attention,
-    integer_conv,
     packed_weights,
     places,
     quantised,
 )
+from nnjit_studio.compiler.importer.onnx.bytes import integer_conv
 from nnjit_studio.compiler.importer.onnx.contrib import LAST_AXES_SWAPPED
 from nnjit_studio.compiler.importer.onnx.forms import (
     arithmetic,

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
+from nnjit_studio.compiler.importer.onnx.bytes.integer_conv import by_channel, integer_conv
+from nnjit_studio.compiler.importer.onnx.bytes.integer_pair import integer_pair
 from nnjit_studio.compiler.importer.onnx.forms import wide_quantised
-from nnjit_studio.compiler.importer.onnx.integer_conv import by_channel, integer_conv
-from nnjit_studio.compiler.importer.onnx.integer_pair import integer_pair
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
 from nnjit_studio.compiler.ir.affine import LANES
 from nnjit_studio.compiler.tvm_adapter.quantised import TABLE_PRODUCT

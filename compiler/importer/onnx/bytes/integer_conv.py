@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
-from nnjit_studio.compiler.importer.onnx.integer_pair import integer_pair
+from nnjit_studio.compiler.importer.onnx.bytes.integer_pair import integer_pair
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
 from nnjit_studio.compiler.tvm_adapter.quantised_conv import INTEGER_CONV
 
