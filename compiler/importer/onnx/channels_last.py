@@ -1,7 +1,7 @@
 """Tensors around convolutions of bytes, kept with their channels last.
 
-:mod:`.bytes.integer_conv` writes a transposition before and behind each convolution. Here they move over
-pointwise operators and means over images, and are left out where two meet.
+:mod:`.bytes.integer_conv` writes a transposition before and behind each convolution. Here they move
+over pointwise operators and means over images, and are left out where two meet.
 """
 
 from __future__ import annotations
