@@ -18,6 +18,9 @@ from nnjit_studio.wasm_file.module import read
 PLANTED = Path(__file__).parent / "planted" / "planted-o3-simd.wasm"
 NAMES = ("elementwise_rows", "elementwise_in_place", "dot_start", "gemv_bias_relu")
 
+NO_GPU = {"no-device", "device-lost"}
+"""A browser on a busy machine may give no adapter, or lose it: the loop runs as it is, rightly."""
+
 
 def run(tmp_path: Path, cases: list[Case], mode: str, **known: Any) -> list[dict[str, Any]]:
     where = Where(tmp_path, no_sandbox=True, gpu="software")
@@ -34,10 +37,14 @@ def test_planted_loops_in_a_page(tmp_path: Path, mode: str) -> None:
     cases = [replace(c, calls=3) for c in made if c]
     lost = replace(cases[0], name="lost", calls=6, lose=3)
     by_price = replace(cases[0], name="by price", always=False)
-    rows = run(tmp_path, [*cases, lost, by_price], mode)
-    assert [r["wrong"] for r in rows] == [[]] * len(rows)
+    for _ in range(3):
+        rows = run(tmp_path, [*cases, lost, by_price], mode)
+        assert [r["wrong"] for r in rows] == [[]] * len(rows)
+        if all(NO_GPU.isdisjoint(row["counters"]["fallback"]) for row in rows[: len(cases)]):
+            break
     for row in rows[: len(cases)]:
-        assert row["counters"]["success"] + row["counters"]["fallback"]["check"] == 3
+        counters = row["counters"]
+        assert counters["success"] + counters["fallback"].get("check", 0) == 3, row
     assert rows[-2]["counters"]["fallback"]["device-lost"] == 1
     assert rows[-2]["counters"]["success"] >= 1
     assert rows[-1]["counters"]["success"] == 0
