@@ -111,11 +111,16 @@ class Row:
     guard: Guard = field(default_factory=Guard)
 
     @property
+    def unknown(self) -> bool:
+        """Whether it was neither measured nor refused ahead of that."""
+        return self.state != MEASURED and self.guard.state != BROKEN
+
+    @property
     def refusal(self) -> str:
         """Why it is not applied unless forced; empty where it may be."""
         if self.state == IMPOSSIBLE:
             return self.problem
-        if self.state != MEASURED and self.guard.state != BROKEN:
+        if self.unknown:
             return "It was not measured."
         return "" if self.guard.state == KEPT else self.guard.reason
 

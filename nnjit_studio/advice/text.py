@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from nnjit_studio.advice.records import (
-    BROKEN,
     IMPOSSIBLE,
     KEPT,
     MEASURED,
@@ -44,7 +43,7 @@ def mark(row: Row) -> str:
     """One or two words on whether it may be applied."""
     if row.state == IMPOSSIBLE:
         return "not here"
-    if row.state != MEASURED and row.guard.state != BROKEN:
+    if row.unknown:
         return "not measured"
     if row.refusal:
         return "REFUSED"
@@ -82,7 +81,7 @@ def sentences(row: Row) -> list[str]:
         said.append(f"Asks: {row.asks}")
     if row.note:
         said.append(row.note)
-    if row.state == WAITING and row.guard.state != BROKEN:
+    if row.state == WAITING and row.unknown:
         said.append(row.refusal)
     if row.guard.state != KEPT and row.guard.reason:
         said.append(row.guard.reason)

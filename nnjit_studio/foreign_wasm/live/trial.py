@@ -41,8 +41,11 @@ class Raced(Event, name="raced"):
             for r in self.rows
         ]
         table = text_table(("settings", "ms", "least", "quartiles", ""), rows, left=(0,))
-        between = "" if self.low is None else f" ({self.low:.1%} to {self.high:.1%})"
-        return f"{table}\nThe winner is {self.behind:.1%}{between} slower than the best."
+        between = ""
+        if self.low is not None and self.high is not None:
+            between = f" ({1 + self.low:.3f} to {1 + self.high:.3f})"
+        took = f"{1 + self.behind:.3f}{between} times as long as the best"
+        return f"{table}\nThe winner takes {took}."
 
 
 @dataclass(frozen=True)
