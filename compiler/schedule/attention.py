@@ -30,7 +30,14 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 from nnjit_studio.compiler.recognize.attention import LOWEST, Attention, recognize_attention
 from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR, Contraction, Operand
 from nnjit_studio.compiler.recognize.softmax import COLUMN, QUOTIENT, Softmax
-from nnjit_studio.compiler.schedule.matmul import PARTS, Plan, guess_matmul, in_blocks, plan_of
+from nnjit_studio.compiler.schedule.matmul import (
+    PARTS,
+    Plan,
+    guess_matmul,
+    in_blocks,
+    plan_of,
+    row_name,
+)
 from nnjit_studio.compiler.schedule.matmul_dot import plan_of_dot
 from nnjit_studio.compiler.schedule.softmax import divided_row, raised_row
 from nnjit_studio.errors import CompileError
@@ -93,6 +100,11 @@ class Room:
         return -(-self.a.keys // LANES) * LANES
 
     @property
+    def first(self) -> int:
+        """The place of the first score."""
+        return 0
+
+    @property
     def step(self) -> int:
         """Elements from one parallel step to the next."""
         return self.rows * (self.row + 1)
@@ -116,6 +128,8 @@ class Block:
     a: Attention
     rows: int
     room: Room
+    named_rows: bool = False
+    """See :class:`.matmul.Plan`."""
 
     @property
     def space(self) -> str:
@@ -189,11 +203,16 @@ class Block:
             for s in c.epilogue
         )
         # Rows of a block are counted from zero in the workspace.
-        weights = Operand(self.space, 0, (0,) * len(c.batch), self.room.row, 1)
+        room = self.room
+        weights = Operand(self.space, room.first, (0,) * len(c.batch), room.row, 1)
         c = replace(self._rows_of(c, weights), epilogue=stores)
-        left = replace(c.a, batch=(*weights.batch, 0, self.room.step))
+        left = replace(c.a, batch=(*weights.batch, 0, room.step))
         plan = plan_of(self.program, replace(c, a=left), candidate)
-        return _loops(plan, replace(candidate, y1=candidate.y0))
+        plan = replace(plan, named_rows=self.named_rows)
+        body = _loops(plan, replace(candidate, y1=candidate.y0))
+        for i in range(candidate.y0 if self.named_rows else 0):
+            body = [Let(row_name(i), int32(i * room.row), body)]
+        return body
 
     def _rows_of(self, c: Contraction, left: Operand) -> Contraction:
         """The product for the rows of a block."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from nnjit_studio.compiler.ir.affine import LANES
 from nnjit_studio.compiler.ir.loops import BEGIN, END, For, Let, Scheduled, Statement
 from nnjit_studio.compiler.ir.rewrite import int32, plus, times
 from nnjit_studio.compiler.ir.tensor_ir import Binary, Expr, Program, Var
@@ -32,6 +33,29 @@ _PANELS = "$panel_of_keys"
 
 
 @dataclass(frozen=True)
+class _OpenRoom(Room):
+    """The scales of all steps, then their scores: each place is a multiple of one size."""
+
+    @property
+    def first(self) -> int:
+        return self.steps * self.rows
+
+    @property
+    def step(self) -> int:
+        return self.rows * self.row
+
+    @property
+    def elements(self) -> int:
+        return self.first + self.steps * self.step
+
+    def score(self, row: Expr, key: Expr) -> Expr:
+        return plus(super().score(row, key), self.first)
+
+    def scale(self, row: Expr) -> Expr:
+        return times(Var(PART), self.rows) + row
+
+
+@dataclass(frozen=True)
 class OpenTile:
     """Settings that are the same at all sizes."""
 
@@ -44,7 +68,7 @@ class OpenTile:
 
     def room(self, a: Attention) -> Room:
         """The workspace at some sizes."""
-        return Room(a, self.parts, self.values.y1)
+        return _OpenRoom(a, self.parts, self.values.y1)
 
     def cut(self, rows: int, keys: int) -> OpenTile:
         """The tile of fewer queries and keys."""
@@ -64,7 +88,9 @@ def guess_open(a: Attention, parts: int, fixed: Collection[str]) -> OpenTile:
     queries = a.queries if "queries" in fixed else many
     keys = a.keys if "keys" in fixed else many
     width = DOT_COLUMNS if a.scores.along_k else guessed_panel(replace(a.scores, m=2, n=keys))
-    tile = replace(first_guess(queries, keys, a.depth), r1=1 << 30)
+    tile = first_guess(queries, keys, a.depth)
+    # As many keys at a time as a vector has, so that as many are left of both.
+    tile = replace(tile, r0=min(LANES, keys), r1=1 << 30)
     return OpenTile(tile, min(width, keys), parts)
 
 
@@ -77,7 +103,7 @@ def schedule_open(program: Program, a: Attention, tile: OpenTile) -> Scheduled:
         When the tile does not fit.
     """
     rows, parts = tile.values.y1, tile.parts
-    block = Block(program, a, rows, tile.room(a))
+    block = Block(program, a, rows, tile.room(a), named_rows=True)
     head: Expr = Var(PART) // parts if parts > 1 else Var(PART)
     key = Binary("min", times(Var(_PANELS), tile.keys), int32(a.keys - tile.keys))
     panels = -(-a.keys // tile.keys)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from nnjit_studio.compiler.any_size.fit import Numbers
 from nnjit_studio.compiler.any_size.refusal import refused
@@ -37,14 +37,27 @@ class OpenAttention:
     """What a tile has then: a part of any number of them."""
     workspace: Size
     """Bytes of the scores of all parallel steps."""
-    odd: tuple[tuple[Size, int, int], ...]
-    """Sizes to compile at: the loop over two keys at a time leaves one, so that its code is there
-    for that."""
+    keys: Size
+
+    @property
+    def vectors(self) -> tuple[Size, Size]:
+        """Of a row of scores, and those that are full: where sizes leave two or three keys alone,
+        one is the other and one more, so that they have to be looked at in this order."""
+        return (self.keys + (LANES - 1)) // LANES, self.keys // LANES
 
     @property
     def cuts(self) -> tuple[int, int]:
         """By which keys and queries are cut."""
         return self.tile.keys, self.tile.values.y1
+
+    def takes(self, sizes: Mapping[str, int]) -> bool:
+        """Whether its code at these sizes is that of all: loops over keys that are left, of
+        vectors and of single ones, have several turns, and no product by a number of vectors is
+        a shift."""
+        if self.keys.constant is not None:
+            return True
+        vectors, rest = divmod(self.keys.at(sizes), LANES)
+        return rest > 1 and vectors % LANES > 1 and (vectors + 1).bit_count() > 1
 
     def prepared(self, program: Program) -> Program:
         """The program at one of the sizes, with its workspace."""
@@ -89,10 +102,9 @@ def open_attention(
         fits = least(counts[axis] // of_tile, 1)
         if few[axis] < of_tile and fits.constant is None:
             selectors[axis] = fits, 2
-    row = (counts[KEYS] + (LANES - 1)) // LANES * LANES + 1
-    nbytes = heads * row * (parts * tile.values.y1 * DTYPE_BYTES["f32"])
-    odd = () if counts[KEYS].constant is not None else ((counts[KEYS], tile.values.r0, 1),)
-    return OpenAttention(tile, selectors, few, nbytes, odd)
+    made = OpenAttention(tile, selectors, few, size(0), counts[KEYS])
+    rows = heads * (parts * tile.values.y1 * DTYPE_BYTES["f32"])
+    return replace(made, workspace=rows * (made.vectors[0] * LANES + 1))
 
 
 def _attention(program: Program) -> Attention:

@@ -128,10 +128,10 @@ def any_size_kernel(
             continue
         if maker.settings:
             small = tuple(s for s, fits in zip(maker.settings, rests, strict=True) if not fits)
-            variant, kernels = maker.variant(maker.also, small)
+            variant, kernels = maker.variant([], small)
         else:
             wanted = [(s, by, rest) for (s, by), rest in zip(selectors, rests, strict=True)]
-            variant, kernels = maker.variant([*wanted, *maker.also])
+            variant, kernels = maker.variant(wanted)
         made.append(variant)
         code += kernels
     # A remainder that no size leaves is never chosen: any variant stands in its place.
@@ -157,8 +157,6 @@ class _Maker:
     cuts: tuple[int, ...] = ()
     """Columns and rows of that tile."""
     attention: OpenAttention | None = None
-    also: Sequence[tuple[Size, int, int]] = ()
-    """Remainders that are wanted whatever the selectors choose."""
 
     def selectors(self) -> list[tuple[Size, int]]:
         """The sizes whose remainders are code, and what they are divided by."""
@@ -178,7 +176,7 @@ class _Maker:
         tuned, self.tuned = self.tuned, None
         self.attention = open_attention(self.name, list(map(self.at, drawn)), numbers)
         if self.attention is not None:
-            self.also, self.cuts = self.attention.odd, self.attention.cuts
+            self.cuts = self.attention.cuts
             self.settings = tuple(self.attention.selectors)
             return list(self.attention.selectors.values())
         found = [match(self.at(sizes)) for sizes in drawn]
@@ -345,8 +343,8 @@ class _Maker:
                 if self.map is not None:  # its loops end alike at all sizes
                     fits = has_whole_tiles(list(itertools.compress(key, own)), turn, stage // 2)
                 else:
-                    alike = wanted and not self.also
-                    fits = bool(alike) or leaves_remainders(key, turn, stage // 2)
+                    fits = bool(wanted) or leaves_remainders(key, turn, stage // 2)
+                    fits = fits and (self.attention is None or self.attention.takes(sizes))
                 if not fits or key in seen or len(set(sizes.values())) < len(sizes):
                     continue
                 rests = {(i, n % TURN) for i, n in enumerate(key)}
@@ -383,6 +381,7 @@ class _Maker:
 
     def _atoms(self, samples: Sequence[Sizes], wanted: Sequence[tuple[Size, int, int]]) -> Numbers:
         tiled = [cut for cut, _, _ in wanted]
-        bases = tuple(dict.fromkeys((*map(size, self.dims), *self.extents, *tiled)))
+        first = self.attention.vectors if self.attention else ()
+        bases = tuple(dict.fromkeys((*first, *map(size, self.dims), *self.extents, *tiled)))
         divisors = {*DIVISORS, *self.cuts, *(by for _, by, _ in wanted)}
         return atoms_of(samples, bases, self.shapes, divisors)
