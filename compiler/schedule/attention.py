@@ -100,9 +100,9 @@ class Room:
         return -(-self.a.keys // LANES) * LANES
 
     @property
-    def first(self) -> int:
+    def first(self) -> Expr:
         """The place of the first score."""
-        return 0
+        return int32(0)
 
     @property
     def step(self) -> int:
@@ -204,14 +204,14 @@ class Block:
         )
         # Rows of a block are counted from zero in the workspace.
         room = self.room
-        weights = Operand(self.space, room.first, (0,) * len(c.batch), room.row, 1)
+        weights = Operand(self.space, 0, (0,) * len(c.batch), room.row, 1)
         c = replace(self._rows_of(c, weights), epilogue=stores)
         left = replace(c.a, batch=(*weights.batch, 0, room.step))
         plan = plan_of(self.program, replace(c, a=left), candidate)
         plan = replace(plan, named_rows=self.named_rows)
         body = _loops(plan, replace(candidate, y1=candidate.y0))
         for i in range(candidate.y0 if self.named_rows else 0):
-            body = [Let(row_name(i), int32(i * room.row), body)]
+            body = [Let(row_name(i), plus(room.first, i * room.row), body)]
         return body
 
     def _rows_of(self, c: Contraction, left: Operand) -> Contraction:

@@ -29,16 +29,22 @@ from nnjit_studio.compiler.schedule.matmul import guessed_panel
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.space.wasm.attention import first_guess
 
-_PANELS = "$panel_of_keys"
+_PANELS, _SCORES = "$panel_of_keys", "$scores"
 
 
 @dataclass(frozen=True)
 class _OpenRoom(Room):
-    """The scales of all steps, then their scores: each place is a multiple of one size."""
+    """The scales of all steps, then their scores, from the variable ``_SCORES`` on: each number of
+    the code is a multiple of one size, which has a formula."""
 
     @property
-    def first(self) -> int:
+    def scales(self) -> int:
+        """How many there are."""
         return self.steps * self.rows
+
+    @property
+    def first(self) -> Expr:
+        return Var(_SCORES)
 
     @property
     def step(self) -> int:
@@ -46,10 +52,10 @@ class _OpenRoom(Room):
 
     @property
     def elements(self) -> int:
-        return self.first + self.steps * self.step
+        return self.scales + self.steps * self.step
 
     def score(self, row: Expr, key: Expr) -> Expr:
-        return plus(super().score(row, key), self.first)
+        return super().score(row, key) + self.first
 
     def scale(self, row: Expr) -> Expr:
         return times(Var(PART), self.rows) + row
@@ -66,7 +72,7 @@ class OpenTile:
     parts: int
     """Parallel steps of a head."""
 
-    def room(self, a: Attention) -> Room:
+    def room(self, a: Attention) -> _OpenRoom:
         """The workspace at some sizes."""
         return _OpenRoom(a, self.parts, self.values.y1)
 
@@ -103,7 +109,8 @@ def schedule_open(program: Program, a: Attention, tile: OpenTile) -> Scheduled:
         When the tile does not fit.
     """
     rows, parts = tile.values.y1, tile.parts
-    block = Block(program, a, rows, tile.room(a), named_rows=True)
+    room = tile.room(a)
+    block = Block(program, a, rows, room, named_rows=True)
     head: Expr = Var(PART) // parts if parts > 1 else Var(PART)
     key = Binary("min", times(Var(_PANELS), tile.keys), int32(a.keys - tile.keys))
     panels = -(-a.keys // tile.keys)
@@ -124,7 +131,8 @@ def schedule_open(program: Program, a: Attention, tile: OpenTile) -> Scheduled:
         next_part = plus(part, 1)
         end = times(next_part, others) // parts + next_part // parts
     body = [For(BLOCK, begin, end, 1, [Let(FIRST, first, body)])]
-    return Scheduled([For(PART, Var(BEGIN), Var(END), 1, body)], block.room.steps)
+    body = [For(PART, Var(BEGIN), Var(END), 1, body)]
+    return Scheduled([Let(_SCORES, int32(room.scales), body)], room.steps)
 
 
 def with_open_workspace(program: Program, a: Attention, tile: OpenTile) -> Program:
