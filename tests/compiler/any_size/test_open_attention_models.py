@@ -1,0 +1,134 @@
+"""Models whose attention is one kernel for any size, against ONNX Runtime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from exact_native import exact_session
+from onnx import TensorProto, helper, numpy_helper
+
+from nnjit_studio.compiler.any_size.imports import AnySize, import_any
+from nnjit_studio.compiler.any_size.inputs import Feeds
+from nnjit_studio.compiler.any_size.numbers import OpenRunner
+from nnjit_studio.records import TIERS
+
+node, port = helper.make_node, helper.make_tensor_value_info
+WIDTH, HEADS = 32, 2
+LENGTHS = (1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 33, 64, 127, 128, 255, 308)
+
+
+def model(folder: Path, kind: str) -> Path:
+    """Two heads of 16: ``mask`` hides keys, ``causal`` what comes later, ``cross`` reads another
+    sequence, ``batch`` has several."""
+    rng = np.random.default_rng(3)
+    batch = "b" if kind == "batch" else 1
+    other = "z" if kind == "cross" else "x"
+    nodes = []
+    for name, source, perm in (
+        ("q", "x", (0, 2, 1, 3)),
+        ("k", other, (0, 2, 3, 1)),
+        ("v", other, (0, 2, 1, 3)),
+    ):
+        nodes += [
+            node("MatMul", [source, f"w{name}"], [f"{name}1"]),
+            node("Reshape", [f"{name}1", "split"], [f"{name}2"]),
+            node("Transpose", [f"{name}2"], [name], perm=perm),
+        ]
+    nodes += [node("MatMul", ["q", "k"], ["s0"]), node("Mul", ["s0", "scale"], ["s1"])]
+    masked = "s1"
+    if kind in ("mask", "batch"):
+        nodes += [
+            node("Unsqueeze", ["mask", "axes"], ["m1"]),
+            node("Sub", ["one", "m1"], ["m2"]),
+            node("Mul", ["m2", "low"], ["m3"]),
+            node("Add", ["s1", "m3"], ["s2"]),
+        ]
+        masked = "s2"
+    if kind == "causal":
+        nodes += [
+            node("Shape", ["x"], ["shape"]),
+            node("Gather", ["shape", "axis"], ["length"]),
+            node("Range", ["from", "length", "step"], ["steps"]),
+            node("Unsqueeze", ["steps", "last"], ["rows"]),
+            node("GreaterOrEqual", ["rows", "steps"], ["seen"]),
+            node("Where", ["seen", "s1", "low"], ["s2"]),
+        ]
+        masked = "s2"
+    nodes += [
+        node("Softmax", [masked], ["p"], axis=-1),
+        node("MatMul", ["p", "v"], ["m"]),
+        node("Transpose", ["m"], ["t"], perm=[0, 2, 1, 3]),
+        node("Reshape", ["t", "join"], ["j"]),
+        node("MatMul", ["j", "wo"], ["o"]),
+        node("Add", ["o", "x"], ["y"]),
+    ]
+    weights = {f"w{n}": rng.standard_normal((WIDTH, WIDTH)).astype(np.float32) / 5 for n in "qkvo"}
+    weights |= {"scale": np.float32(0.25), "low": np.float32(-3e38 if kind == "causal" else -1e9)}
+    weights |= {"one": np.float32(1), "axes": np.array([1, 2]), "last": np.array([-1])}
+    weights |= {"axis": np.array(1), "from": np.array(0), "step": np.array(1)}
+    weights |= {"split": np.array([0, -1, HEADS, WIDTH // HEADS]), "join": np.array([0, -1, WIDTH])}
+    used = {name for n in nodes for name in n.input}
+    tensors = [numpy_helper.from_array(np.asarray(a), n) for n, a in weights.items() if n in used]
+    inputs = [port("x", TensorProto.FLOAT, [batch, "n", WIDTH])]
+    if "z" in used:
+        inputs.append(port("z", TensorProto.FLOAT, [1, "k", WIDTH]))
+    if "mask" in used:
+        inputs.append(port("mask", TensorProto.FLOAT, [batch, "n"]))
+    graph = helper.make_graph(
+        nodes, "g", inputs, [port("y", TensorProto.FLOAT, [batch, "n", WIDTH])], tensors
+    )
+    path = folder / "m.onnx"
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path
+    )
+    return path
+
+
+def feeds(kind: str, n: int, batch: int = 1, keys: int = 0) -> Feeds:
+    rng = np.random.default_rng(n)
+    made = {"x": rng.standard_normal((batch, n, WIDTH)).astype(np.float32)}
+    if kind == "cross":
+        made["z"] = rng.standard_normal((1, keys, WIDTH)).astype(np.float32)
+    if kind in ("mask", "batch"):
+        made["mask"] = (rng.random((batch, n)) < 0.7).astype(np.float32)
+        made["mask"][:, 0] = 1
+    return made
+
+
+def compare(folder: Path, kind: str, example: Feeds, shapes: list[tuple[int, int, int]]) -> AnySize:
+    path = model(folder, kind)
+    made = import_any(path, folder / "w.bin", example)
+    assert made is not None and made.notes == ()
+    assert [s.workload for s in made.plan.steps if "attention" in s.workload] == ["attention:0"]
+    session = exact_session(path)
+    for tier in TIERS:
+        runner = OpenRunner(made.plan, made.kernels, folder / "w.bin", tier)
+        for n, batch, keys in shapes:
+            given = feeds(kind, n, batch, keys)
+            sizes: dict[str, Any] = {"n": n, "b": batch, "k": keys}
+            got = runner.run(sizes, given)["y"]
+            (expected,) = session.run(None, dict(given))
+            np.testing.assert_allclose(got, expected, rtol=2e-4, atol=2e-5, err_msg=f"{n} {batch}")
+    return made
+
+
+@pytest.mark.parametrize("kind", ["plain", "mask", "causal"])
+def test_one_length(tmp_path: Path, kind: str) -> None:
+    made = compare(tmp_path, kind, feeds(kind, 20), [(n, 1, 0) for n in LENGTHS])
+    # Scores have the memory of some rows: a little more than the tensors of a length.
+    plan = made.plan.at({"n": 300})
+    assert plan.arena_bytes < 20 * 300 * WIDTH * 4
+
+
+def test_a_batch_of_masked_sequences(tmp_path: Path) -> None:
+    shapes = [(1, 1, 0), (5, 3, 0), (16, 2, 0), (33, 3, 0), (7, 1, 0), (64, 3, 0)]
+    compare(tmp_path, "batch", feeds("batch", 20, 2), shapes)
+
+
+def test_two_lengths(tmp_path: Path) -> None:
+    shapes = [(1, 1, 1), (1, 1, 40), (40, 1, 1), (7, 1, 3), (5, 1, 33), (31, 1, 64), (64, 1, 17)]
+    compare(tmp_path, "cross", feeds("cross", 20, 1, 30), shapes)
