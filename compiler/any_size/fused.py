@@ -5,7 +5,7 @@ The import keeps three, so that Wasm or a GPU may run these where it has no kern
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nnjit_studio.compiler.any_size.kernels.compiled import At
@@ -83,20 +83,14 @@ def attentions(
         positions = tuple(map(int, call.origin.nodes))
         places = [run[n] for n in positions]
         parts = tuple((steps[at], programs[n]) for n, at in zip(positions, places, strict=True))
-        between = {place for step, _ in parts[:-1] for place in step.args} - {
-            *map(int, _names(call))
-        }
+        args = tuple(int(value.name) for value in (*call.inputs, *call.outputs))
+        between = {place for step, _ in parts[:-1] for place in step.args}.difference(args)
         alone = all(step.op == "call" for step in steps[places[0] : places[-1]])
         if alone and not between & held:
-            args = tuple(int(value.name) for value in (*call.inputs, *call.outputs))
             inner = sum(b.role == "workspace" for b in call.program.buffers)
             names = tuple(step.workload for step, _ in parts)
             made.setdefault(names, []).append(Fused(positions, parts, args, inner))
     return {f"{ATTENTION}:{n}": each for n, each in enumerate(made.values())}
-
-
-def _names(call: ProgramCall) -> Iterator[str]:
-    return (value.name for value in (*call.inputs, *call.outputs))
 
 
 def in_one(

@@ -8,7 +8,7 @@ from typing import Any
 
 from nnjit_studio.compiler.any_size.constants import Prefix, Repeated
 from nnjit_studio.compiler.any_size.fused import Attentions, Fused, attentions, in_one
-from nnjit_studio.compiler.any_size.kernels.compiled import At, Compiled
+from nnjit_studio.compiler.any_size.kernels.compiled import At, Compiled, any_size_kernel
 from nnjit_studio.compiler.any_size.kernels.tuned import Tuning, Winners
 from nnjit_studio.compiler.any_size.on_gpu import OnGpu, Part, attention_part, on_gpu, part_of
 from nnjit_studio.compiler.any_size.probe import Probe
@@ -112,7 +112,10 @@ def _in_wasm(
     for name, (first_call, *_) in found.items():
         part = attention_part(name, first_call, symbolic)
         try:
-            kernels[name] = tuning.compiled(part.name, part.at, part.extents, part.shapes)
+            made = any_size_kernel(name, part.at, part.extents, tuning.dims, part.shapes)
+            if made.workspace.constant == 0:
+                raise refused(f"{name} has no template at some sizes")
+            kernels[name] = made
         except (CompileError, ModelError) as error:
             why = error.error.partition(": ")[2] or error.error
             notes.append(f"Attention is three kernels in Wasm: {why}")
