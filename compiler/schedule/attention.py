@@ -30,14 +30,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 from nnjit_studio.compiler.recognize.attention import LOWEST, Attention, recognize_attention
 from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR, Contraction, Operand
 from nnjit_studio.compiler.recognize.softmax import COLUMN, QUOTIENT, Softmax
-from nnjit_studio.compiler.schedule.matmul import (
-    PARTS,
-    Plan,
-    guess_matmul,
-    in_blocks,
-    plan_of,
-    row_name,
-)
+from nnjit_studio.compiler.schedule.matmul import PARTS, Plan, guess_matmul, in_blocks, plan_of
 from nnjit_studio.compiler.schedule.matmul_dot import plan_of_dot
 from nnjit_studio.compiler.schedule.softmax import divided_row, raised_row
 from nnjit_studio.errors import CompileError
@@ -128,8 +121,9 @@ class Block:
     a: Attention
     rows: int
     room: Room
-    named_rows: bool = False
-    """See :class:`.matmul.Plan`."""
+    open: bool = False
+    """Whether the number of keys is a parameter of the kernel: each row of scores has an address of
+    its own then, because its stride is no constant of an instruction."""
 
     @property
     def space(self) -> str:
@@ -208,10 +202,10 @@ class Block:
         c = replace(self._rows_of(c, weights), epilogue=stores)
         left = replace(c.a, batch=(*weights.batch, 0, room.step))
         plan = plan_of(self.program, replace(c, a=left), candidate)
-        plan = replace(plan, named_rows=self.named_rows)
-        body = _loops(plan, replace(candidate, y1=candidate.y0))
-        for i in range(candidate.y0 if self.named_rows else 0):
-            body = [Let(row_name(i), plus(room.first, i * room.row), body)]
+        begins = tuple(f"{_ROW}{i}" for i in range(candidate.y0 if self.open else 0))
+        body = _loops(replace(plan, begins=begins), replace(candidate, y1=candidate.y0))
+        for i, name in enumerate(begins):
+            body = [Let(name, plus(room.first, i * room.row), body)]
         return body
 
     def _rows_of(self, c: Contraction, left: Operand) -> Contraction:

@@ -110,7 +110,7 @@ def schedule_open(program: Program, a: Attention, tile: OpenTile) -> Scheduled:
     """
     rows, parts = tile.values.y1, tile.parts
     room = tile.room(a)
-    block = Block(program, a, rows, room, named_rows=True)
+    block = Block(program, a, rows, room, open=True)
     head: Expr = Var(PART) // parts if parts > 1 else Var(PART)
     key = Binary("min", times(Var(_PANELS), tile.keys), int32(a.keys - tile.keys))
     panels = -(-a.keys // tile.keys)

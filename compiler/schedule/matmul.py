@@ -63,9 +63,7 @@ class Plan:
     pack: bool
     tile: Callable[[Plan, int, int], list[Statement]]
     panel: str = PANEL  # what counts the panels in B's buffer
-    named_rows: bool = False
-    """Whether variables (:func:`row_name`) say where a tile's rows of A begin: each row has an
-    address of its own then, for a stride known at a run alone is no constant of an instruction."""
+    begins: tuple[str, ...] = ()  # variables: where rows of A begin whose stride is a parameter
 
     @property
     def blocked(self) -> bool:
@@ -322,11 +320,6 @@ def _streams(plan: Plan, accumulators: int) -> int:
     return max(1, min(plan.unroll, BUSY_ACCUMULATORS // accumulators))
 
 
-def row_name(row: int) -> str:
-    """Name of the variable that says where a row of a tile begins."""
-    return f"$row{row}"
-
-
 def acc(row: int, vector: int, stream: int = 0) -> str:
     """Name of an accumulator."""
     return f"acc{row}_{vector}" + (f"_{stream}" if stream else "")
@@ -382,10 +375,9 @@ def _steps(
             index = Affine(b_terms, b_offset + step * distance * b_step + LANES * j)
             body.append(AssignVector(f"b{j}", Element(c.b.buffer, index, width)))
         for i in range(rows):
-            a_offset = c.a.offset + step * distance * c.a.column
-            index = Affine(a_terms, a_offset + i * c.a.row)
-            if plan.named_rows:
-                index = Affine((*a_terms, (row_name(i), 1)), a_offset)
+            row = 0 if plan.begins else i * c.a.row
+            a_offset = c.a.offset + row + step * distance * c.a.column
+            index = Affine((*a_terms, *((var, 1) for var in plan.begins[i : i + 1])), a_offset)
             body.append(AssignVector("a", Element(c.a.buffer, index, 0)))
             for j in range(len(widths)):
                 name = acc(i, j, step % streams)
