@@ -5,8 +5,8 @@ The import keeps three, so that Wasm or a GPU may run these where it has no kern
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
 
 from nnjit_studio.compiler.any_size.kernels.compiled import At
 from nnjit_studio.compiler.any_size.refusal import refused
@@ -74,8 +74,7 @@ def attentions(
     sizes = {d.name: d.step * max(i, -(-d.low // d.step)) for i, d in least}
     given = [_call(programs[n](sizes), steps[at], n) for n, at in enumerate(run)]
     results = [Value(str(port.buffer), (), "f32") for port in plan.outputs]
-    # What loops carry or a copy reads has to be where it is.
-    held = {place for step in steps if step.op != "call" for place in step.args}
+    held = {place for step in steps if step.op != "call" for place in _held(step)}
     made: dict[tuple[str, ...], list[Fused]] = {}
     for call in _fused(given, results):
         if call.program.name != ATTENTION:
@@ -91,6 +90,15 @@ def attentions(
             names = tuple(step.workload for step, _ in parts)
             made.setdefault(names, []).append(Fused(positions, parts, args, inner))
     return {f"{ATTENTION}:{n}": each for n, each in enumerate(made.values())}
+
+
+def _held(step: PlanStep) -> Iterator[int]:
+    """Buffers that others than kernels read: a copy, or the next run of a loop."""
+    yield from step.args
+    if step.loop:
+        yield from (place for carried in step.loop.carried for place in astuple(carried))
+        yield from (rows.row for rows in step.loop.rows)
+        yield from (place for copy in step.loop.copies for place in copy)
 
 
 def in_one(

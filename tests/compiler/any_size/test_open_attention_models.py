@@ -138,3 +138,48 @@ def test_a_batch_of_masked_sequences(tmp_path: Path) -> None:
 def test_two_lengths(tmp_path: Path) -> None:
     shapes = [(1, 1, 1), (1, 1, 40), (40, 1, 1), (7, 1, 3), (5, 1, 33), (31, 1, 64), (64, 1, 17)]
     compare(tmp_path, "cross", feeds("cross", 20, 1, 30), shapes)
+
+
+def test_scores_that_a_loop_hands_on_stay_in_memory(tmp_path: Path) -> None:
+    value = helper.make_tensor_value_info
+    shapes = {"c": [1, "n", 16], "s": [1, "n", "n"]}
+    ports = [value(n, TensorProto.FLOAT, shape) for n, shape in shapes.items()]
+    count, going = value("i", TensorProto.INT64, []), value("go", TensorProto.BOOL, [])
+    steps = [
+        node("Identity", ["go"], ["on"]),
+        node("Transpose", ["c"], ["t"], perm=[0, 2, 1]),
+        node("MatMul", ["c", "t"], ["raw"]),
+        node("Mul", ["raw", "scale"], ["s2"]),
+        node("Softmax", ["s2"], ["p"], axis=-1),
+        node("MatMul", ["p", "c"], ["c2"]),
+    ]
+    results = [value(n, TensorProto.FLOAT, shapes[n[0]]) for n in ("c2", "s2")]
+    on = value("on", TensorProto.BOOL, [])
+    body = helper.make_graph(steps, "body", [count, going, *ports], [on, *results])
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Gather", ["shape", "axis"], ["trips"]),
+        node("Transpose", ["x"], ["xt"], perm=[0, 2, 1]),
+        node("MatMul", ["x", "xt"], ["first"]),
+        node("Loop", ["trips", "", "x", "first"], ["y", "scores"], body=body),
+    ]
+    outputs = [value(n, TensorProto.FLOAT, shapes[k]) for n, k in (("y", "c"), ("scores", "s"))]
+    weights = {"axis": np.array(1), "scale": np.float32(0.1)}
+    tensors = [numpy_helper.from_array(np.asarray(a), n) for n, a in weights.items()]
+    given = [value("x", TensorProto.FLOAT, shapes["c"])]
+    graph = helper.make_graph(nodes, "g", given, outputs, tensors)
+    path, opsets = tmp_path / "m.onnx", [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+
+    def x(n: int) -> Feeds:
+        return {"x": np.random.default_rng(n).standard_normal((1, n, 16)).astype(np.float32)}
+
+    made = import_any(path, tmp_path / "w.bin", x(20))
+    assert made is not None
+    assert not any("attention" in s.workload for s in made.plan.steps)
+    session = exact_session(path)
+    runner = OpenRunner(made.plan, made.kernels, tmp_path / "w.bin", TIERS[0])
+    for n in (2, 5, 12):
+        got = runner.run({"n": n}, x(n))
+        for name, wanted in zip(("y", "scores"), session.run(None, x(n)), strict=True):
+            np.testing.assert_allclose(got[name], wanted, rtol=2e-4, atol=2e-5)
