@@ -1,21 +1,20 @@
-"""Attention as one call in the steps of a GPU: three calls of the plan for any size.
+"""Attention as one call of a plan for any size, in the place of three.
 
-Wasm runs the three; a GPU runs the one in their place, over the same buffers.
+The import keeps three, so that Wasm or a GPU may run these where it has no kernel for all sizes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
 
 from nnjit_studio.compiler.any_size.kernels.compiled import At
 from nnjit_studio.compiler.any_size.refusal import refused
-from nnjit_studio.compiler.any_size.unified import Unified, calls
 from nnjit_studio.compiler.importer.program.fuse_attention import fuse_attention
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
 from nnjit_studio.compiler.tvm_adapter.origins import Origin
-from nnjit_studio.model import PlanStep
+from nnjit_studio.model import Plan, PlanStep
 from nnjit_studio.model.size import Dim
 from nnjit_studio.space.wasm.attention import ATTENTION
 
@@ -25,7 +24,7 @@ _LARGE = 37
 
 @dataclass(frozen=True)
 class Fused:
-    """Calls that are one call on a GPU."""
+    """Calls that may be one."""
 
     positions: tuple[int, ...]
     """Of the calls among all calls; the last one's place is that of the one."""
@@ -33,6 +32,8 @@ class Fused:
     """These calls, and the program of each."""
     args: tuple[int, ...]
     """Buffers of the one: inputs, then its output."""
+    inner: int
+    """Buffers behind these that nothing follows: scores and weights."""
 
     def program(self, sizes: Mapping[str, int]) -> Program:
         """The one program at sizes of the dimensions.
@@ -49,23 +50,72 @@ class Fused:
         return made[0].program
 
 
-def attention_calls(unified: Unified, dims: Sequence[Dim]) -> list[Fused]:
-    """The attentions of a model, of which a GPU runs each as one call."""
-    plan, run = unified.sample.plan, calls(unified.sample.plan)
+Attentions = Mapping[str, Sequence[Fused]]
+"""The calls that share one kernel, by its name."""
+
+
+def attentions(
+    plan: Plan, steps: Sequence[PlanStep], programs: Sequence[At], dims: Sequence[Dim]
+) -> Attentions:
+    """The attentions of a model, each of which may be one call.
+
+    Parameters
+    ----------
+    plan
+        Where its steps' buffers are.
+    steps
+        The same with the names of their kernels.
+    programs
+        Of each call.
+    """
+    run = [at for at, step in enumerate(steps) if step.op == "call"]
     # A softmax of fewer columns than a vector has is none of its template.
     least = enumerate(dims, _LARGE)
     sizes = {d.name: d.step * max(i, -(-d.low // d.step)) for i, d in least}
-    programs = [unified.program(at) for at in range(len(run))]
-    given = [_call(programs[at](sizes), step, at) for at, step in enumerate(run)]
+    given = [_call(programs[n](sizes), steps[at], n) for n, at in enumerate(run)]
     results = [Value(str(port.buffer), (), "f32") for port in plan.outputs]
-    made = []
+    held = {place for step in steps if step.op != "call" for place in _held(step)}
+    made: dict[tuple[str, ...], list[Fused]] = {}
     for call in _fused(given, results):
-        if call.program.name == ATTENTION:
-            positions = tuple(map(int, call.origin.nodes))
-            parts = tuple((run[at], programs[at]) for at in positions)
-            args = tuple(int(value.name) for value in (*call.inputs, *call.outputs))
-            made.append(Fused(positions, parts, args))
-    return made
+        if call.program.name != ATTENTION:
+            continue
+        positions = tuple(map(int, call.origin.nodes))
+        places = [run[n] for n in positions]
+        parts = tuple((steps[at], programs[n]) for n, at in zip(positions, places, strict=True))
+        args = tuple(int(value.name) for value in (*call.inputs, *call.outputs))
+        between = {place for step, _ in parts[:-1] for place in step.args}.difference(args)
+        alone = all(step.op == "call" for step in steps[places[0] : places[-1]])
+        if alone and not between & held:
+            inner = sum(b.role == "workspace" for b in call.program.buffers)
+            names = tuple(step.workload for step, _ in parts)
+            made.setdefault(names, []).append(Fused(positions, parts, args, inner))
+    return {f"{ATTENTION}:{n}": each for n, each in enumerate(made.values())}
+
+
+def _held(step: PlanStep) -> Iterator[int]:
+    """Buffers that others than kernels read: a copy, or the next run of a loop."""
+    yield from step.args
+    if step.loop:
+        yield from (place for carried in step.loop.carried for place in astuple(carried))
+        yield from (rows.row for rows in step.loop.rows)
+        yield from (place for copy in step.loop.copies for place in copy)
+
+
+def in_one(
+    steps: Sequence[PlanStep],
+    found: Attentions,
+    args: Callable[[str, Fused], tuple[int, ...]] = lambda name, fused: fused.args,
+) -> tuple[PlanStep, ...]:
+    """The steps with one call, of these buffers, in the place of three."""
+    run = [at for at, step in enumerate(steps) if step.op == "call"]
+    made: list[PlanStep | None] = [*steps]
+    for name, each in found.items():
+        for fused in each:
+            *others, last = (run[n] for n in fused.positions)
+            for at in others:
+                made[at] = None
+            made[last] = replace(steps[last], workload=name, args=args(name, fused))
+    return tuple(step for step in made if step is not None)
 
 
 def _fused(given: Sequence[ProgramCall], results: Sequence[Value]) -> tuple[ProgramCall, ...]:

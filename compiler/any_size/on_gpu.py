@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
-from nnjit_studio.compiler.any_size.fused import attention_calls
+from nnjit_studio.compiler.any_size.fused import Attentions, Fused, in_one
 from nnjit_studio.compiler.any_size.kernels.compiled import At, remembering
 from nnjit_studio.compiler.any_size.kernels.wgsl import any_size_document
-from nnjit_studio.compiler.any_size.unified import Unified
 from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl
 from nnjit_studio.errors import CompileError, ModelError
 from nnjit_studio.model import PlanStep
@@ -34,8 +33,7 @@ class Part:
 
 @dataclass(frozen=True)
 class OnGpu:
-    """Kernels of a GPU, and the steps that it runs in place of the plan's; empty where it has no
-    kernels, or runs those."""
+    """Kernels of a GPU, and the steps that it runs; empty where it has no kernels."""
 
     kernels: tuple[Kernel, ...] = ()
     steps: tuple[PlanStep, ...] = ()
@@ -52,10 +50,10 @@ def part_of(name: str, at: At, *symbolic: Any) -> Part:
 
 
 def on_gpu(
-    unified: Unified,
     symbolic: Any,
     parts: Sequence[Part],
     steps: Sequence[PlanStep],
+    found: Attentions,
     dims: Sequence[Dim],
     example: Mapping[str, int],
     on_phase: Callable[[str], None],
@@ -65,34 +63,24 @@ def on_gpu(
     Parameters
     ----------
     symbolic
-        The parts of ``unified`` with formulas.
+        The parts of the unified model with formulas.
     parts, steps
-        The kernels of Wasm, and the steps that call them by name.
+        All kernels, and the steps that call them by name.
+    found
+        What may be one call of these.
     example
         Sizes at hand.
     """
-    run = [at for at, step in enumerate(steps) if step.op == "call"]
-    mine, kernels, notes = list[PlanStep | None](steps), list[Kernel](), list[str]()
-    made: dict[tuple[str, ...], str] = {}
-    """Names of kernels by those of the calls in their places; empty where these stay."""
+    kernels, notes, taken = list[Kernel](), list[str](), dict[str, Sequence[Fused]]()
     on_phase("compiling WGSL kernels of attention")
-    for fused in attention_calls(unified, dims):
-        names = tuple(steps[run[at]].workload for at in fused.positions)
-        if names not in made:
-            name, made[names] = f"attention:{len(made)}", ""
-            programs = [symbolic.programs[at] for at in fused.positions]
-            try:
-                kernels += _tiers(part_of(name, fused.program, *programs), dims, example)
-                made[names] = name
-            except ModelError as error:
-                why = error.error.partition(": ")[2]
-                notes.append(f"Attention is three kernels on WebGPU: {why}")
-        if made[names]:
-            *others, last = (run[at] for at in fused.positions)
-            for at in others:
-                mine[at] = None
-            mine[last] = replace(steps[last], workload=made[names], args=fused.args)
-    chosen = tuple(step for step in mine if step is not None)
+    for name, calls in found.items():
+        try:
+            kernels += _tiers(attention_part(name, calls[0], symbolic), dims, example)
+            taken[name] = calls
+        except ModelError as error:
+            why = error.error.partition(": ")[2]
+            notes.append(f"Attention is three kernels on WebGPU: {why}")
+    chosen = in_one(steps, taken)
     called = {step.workload for step in chosen}
     wanted = [part for part in parts if part.name in called]
     for number, part in enumerate(wanted):
@@ -103,7 +91,12 @@ def on_gpu(
         except ModelError as error:
             why = error.error.partition(": ")[2]
             return OnGpu(notes=(f"The bundle has Wasm kernels alone: {why}",))
-    return OnGpu(tuple(kernels), chosen if len(chosen) < len(steps) else (), tuple(notes))
+    return OnGpu(tuple(kernels), chosen, tuple(notes))
+
+
+def attention_part(name: str, fused: Fused, symbolic: Any) -> Part:
+    """The kernel of calls that are one."""
+    return part_of(name, fused.program, *(symbolic.programs[at] for at in fused.positions))
 
 
 def _tiers(part: Part, dims: Sequence[Dim], example: Mapping[str, int]) -> list[Kernel]:

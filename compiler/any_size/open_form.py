@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from nnjit_studio.compiler.any_size.constants import Prefix, Repeated
-from nnjit_studio.compiler.any_size.kernels.compiled import At
+from nnjit_studio.compiler.any_size.fused import Attentions, Fused, attentions, in_one
+from nnjit_studio.compiler.any_size.kernels.compiled import At, Compiled, any_size_kernel
 from nnjit_studio.compiler.any_size.kernels.tuned import Tuning, Winners
-from nnjit_studio.compiler.any_size.on_gpu import OnGpu, Part, on_gpu, part_of
+from nnjit_studio.compiler.any_size.on_gpu import OnGpu, Part, attention_part, on_gpu, part_of
 from nnjit_studio.compiler.any_size.probe import Probe
 from nnjit_studio.compiler.any_size.refusal import refused
 from nnjit_studio.compiler.any_size.repeats import Bases, reading_once
 from nnjit_studio.compiler.any_size.unified import Unified, calls
 from nnjit_studio.compiler.importer.buffers import Weights
+from nnjit_studio.errors import CompileError, ModelError
 from nnjit_studio.model import PlanPort, PlanStep
 from nnjit_studio.model.open_plan import OpenBuffer, OpenPlan, OpenPort
 from nnjit_studio.model.size import size
@@ -57,19 +59,17 @@ def open_form(
     buffers = _buffers(unified, symbolic.plan, store)
     example = {d.name: example[d.name] for d in found.dims}
 
-    tuning = Tuning(found.dims, example, winners)
-    parts, steps = _parts(unified, symbolic)
-    kernels = {}
-    for number, part in enumerate(parts):
-        if number % _TOLD == 0:
-            on_phase(f"compiling kernel {number + 1} of {len(parts)}")
-        kernels[part.name] = tuning.compiled(part.name, part.at, part.extents, part.shapes)
+    parts, steps, programs = _parts(unified, symbolic)
+    attention = attentions(symbolic.plan, steps, programs, found.dims)
+    wasm = _in_wasm(
+        symbolic, parts, steps, attention, Tuning(found.dims, example, winners), on_phase
+    )
     loops = [step.loop for step in symbolic.plan.steps if step.loop]
     gpu = OnGpu()
     if webgpu and loops:
         gpu = OnGpu(notes=("The bundle has Wasm kernels alone: a GPU runs no loop of steps.",))
     elif webgpu:
-        gpu = on_gpu(unified, symbolic, parts, steps, found.dims, example, on_phase)
+        gpu = on_gpu(symbolic, parts, steps, attention, found.dims, example, on_phase)
     plan = OpenPlan(
         unified.sample.plan.name,
         found.dims,
@@ -77,15 +77,74 @@ def open_form(
         tuple(map(_port, symbolic.plan.inputs)),
         tuple(map(_port, symbolic.plan.outputs)),
         buffers,
-        steps,
-        {name: compiled.kernel for name, compiled in kernels.items()},
+        wasm.steps,
+        {name: compiled.kernel for name, compiled in wasm.kernels.items()},
         0,
         tuple(size(loop.trips) for loop in loops),
-        gpu.steps,
+        gpu.steps if gpu.steps != wasm.steps else (),
     )
-    code = {(k.workload, k.tier): k for c in kernels.values() for k in c.code}
-    notes = (*tuning.notes(len(kernels)), *gpu.notes)
+    plan = replace(plan, buffers=_needed(plan, (*buffers, *wasm.workspaces)))
+    code = {(k.workload, k.tier): k for c in wasm.kernels.values() for k in c.code}
+    notes = (*wasm.notes, *gpu.notes)
     return OpenForm(plan, (*code.values(), *gpu.kernels), notes)
+
+
+@dataclass(frozen=True)
+class _InWasm:
+    """Kernels by name, the steps that call them, and buffers behind the plan's for their scores."""
+
+    kernels: dict[str, Compiled]
+    steps: tuple[PlanStep, ...]
+    workspaces: tuple[OpenBuffer, ...]
+    notes: tuple[str, ...]
+
+
+def _in_wasm(
+    symbolic: Any,
+    parts: Sequence[Part],
+    steps: Sequence[PlanStep],
+    found: Attentions,
+    tuning: Tuning,
+    on_phase: Callable[[str], None],
+) -> _InWasm:
+    kernels: dict[str, Compiled] = {}
+    notes: list[str] = []
+    for name, (first_call, *_) in found.items():
+        part = attention_part(name, first_call, symbolic)
+        try:
+            made = any_size_kernel(name, part.at, part.extents, tuning.dims, part.shapes)
+            if made.workspace.constant == 0:
+                raise refused(f"{name} has no template at some sizes")
+            kernels[name] = made
+        except (CompileError, ModelError) as error:
+            why = error.error.partition(": ")[2] or error.error
+            notes.append(f"Attention is three kernels in Wasm: {why}")
+    workspaces: list[OpenBuffer] = []
+    first = len(symbolic.plan.buffers)
+
+    def args(name: str, fused: Fused) -> tuple[int, ...]:
+        scores = first + len(workspaces)
+        workspaces.append(OpenBuffer("arena", 0, kernels[name].workspace))
+        return (*fused.args, *(fused.args[-1:] * fused.inner), scores)
+
+    mine = in_one(steps, {name: found[name] for name in kernels}, args)
+    called = {step.workload for step in mine}
+    wanted = [part for part in parts if part.name in called]
+    for number, part in enumerate(wanted):
+        if number % _TOLD == 0:
+            on_phase(f"compiling kernel {number + 1} of {len(wanted)}")
+        kernels[part.name] = tuning.compiled(part.name, part.at, part.extents, part.shapes)
+    return _InWasm(kernels, mine, tuple(workspaces), (*tuning.notes(len(kernels)), *notes))
+
+
+def _needed(plan: OpenPlan, buffers: Sequence[OpenBuffer]) -> tuple[OpenBuffer, ...]:
+    """The buffers, of which those that no step has take no memory."""
+    used = {place for step in (*plan.steps, *plan.gpu_steps) for place in step.args}
+    used |= {port.buffer for port in (*plan.inputs, *plan.outputs)}
+    return tuple(
+        b if i in used or b.region != "arena" else replace(b, nbytes=size(0))
+        for i, b in enumerate(buffers)
+    )
 
 
 def _port(port: PlanPort) -> OpenPort:
@@ -136,20 +195,20 @@ def _bases(unified: Unified, step: PlanStep) -> Bases:
     return {i: tuple(c.least.shape) for i, c in made if isinstance(c, Repeated)}
 
 
-def _parts(unified: Unified, symbolic: Any) -> tuple[list[Part], tuple[PlanStep, ...]]:
-    """The kernels that steps call, and these steps by their names."""
+def _parts(unified: Unified, symbolic: Any) -> tuple[list[Part], tuple[PlanStep, ...], list[At]]:
+    """The kernels that steps call, these steps by their names, and the program of each call."""
     made: list[Part] = []
     names: dict[object, str] = {}
+    programs: list[At] = []
     run = calls(unified.sample.plan)
     keys = [(step.workload, tuple(_bases(unified, step).items())) for step in run]
     for position, (step, key) in enumerate(zip(run, keys, strict=True)):
+        programs.append(_reading_once(unified.program(position), dict(key[1])))
         if key in names:
             continue
-        program = symbolic.programs[position]
         name = f"{len(names)}:{step.workload.partition(':')[0]}"
         names[key] = name
-        at = _reading_once(unified.program(position), dict(key[1]))
-        made.append(part_of(name, at, program))
+        made.append(part_of(name, programs[position], symbolic.programs[position]))
     given = iter(keys)
     steps = tuple(
         replace(
@@ -159,7 +218,7 @@ def _parts(unified: Unified, symbolic: Any) -> tuple[list[Part], tuple[PlanStep,
         )
         for s in unified.sample.plan.steps
     )
-    return made, steps
+    return made, steps, programs
 
 
 def _reading_once(at: At, bases: Bases) -> At:

@@ -37,9 +37,9 @@ from nnjit_studio.errors import CompileError
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.space.wasm.attention import MOST_ROWS, first_guess
 
-_DOT_ROWS, _DOT_COLUMNS, _MOST_DOT_STEPS = 2, 4, 16
+_DOT_ROWS, DOT_COLUMNS, _MOST_DOT_STEPS = 2, 4, 16
 """The tile of scores whose keys lie along the head: all of a head of 64 in one step."""
-_PART, _BLOCK, _FIRST, _ROW = "$p", "$block", "$first", "$row"
+PART, BLOCK, FIRST, KEY, _ROW = "$p", "$block", "$first", "$key", "$row"
 
 
 def guess_attention(a: Attention) -> Candidate:
@@ -55,23 +55,32 @@ def with_workspace(program: Program) -> Program:
     a = recognize_attention(program)
     if a is None or any(b.role == VIRTUAL for b in program.buffers):
         return program
+    return with_room(program, _room(a))
+
+
+def with_room(program: Program, room: Room) -> Program:
+    """See :func:`with_workspace`."""
     inner = [b.name for b in program.buffers if b.role == "workspace"]
     buffers = (replace(b, role=VIRTUAL) if b.name in inner else b for b in program.buffers)
-    scores = Buffer(f"ws{len(inner)}", "f32", (_Room(a).elements,), "workspace")
+    scores = Buffer(f"ws{len(inner)}", "f32", (room.elements,), "workspace")
     return replace(program, buffers=(*buffers, scores))
 
 
+def _room(a: Attention) -> Room:
+    """Of at least two blocks to a part: the last one repeats rows of the one before, which must not
+    be another thread's."""
+    parts = max(1, min(PARTS // a.batch, -(-a.queries // MOST_ROWS) // 2))
+    return Room(a, parts, MOST_ROWS)
+
+
 @dataclass(frozen=True)
-class _Room:
-    """The workspace: for each parallel step ``MOST_ROWS`` rows of scores, then a scale of each."""
+class Room:
+    """The workspace: for each parallel step rows of scores, then a scale of each."""
 
     a: Attention
-
-    @property
-    def parts(self) -> int:
-        """Parallel steps of a head, of two blocks at least: the last repeats rows of the one
-        before, which must not be another thread's."""
-        return max(1, min(PARTS // self.a.batch, -(-self.a.queries // MOST_ROWS) // 2))
+    parts: int
+    """Parallel steps of a head."""
+    rows: int
 
     @property
     def steps(self) -> int:
@@ -84,32 +93,37 @@ class _Room:
         return -(-self.a.keys // LANES) * LANES
 
     @property
+    def first(self) -> Expr:
+        """The place of the first score."""
+        return int32(0)
+
+    @property
     def step(self) -> int:
         """Elements from one parallel step to the next."""
-        return MOST_ROWS * (self.row + 1)
+        return self.rows * (self.row + 1)
 
     @property
     def elements(self) -> int:
         return self.steps * self.step
 
     def score(self, row: Expr, key: Expr) -> Expr:
-        return times(Var(_PART), self.step) + times(row, self.row) + key
+        return times(Var(PART), self.step) + times(row, self.row) + key
 
     def scale(self, row: Expr) -> Expr:
-        return times(Var(_PART), self.step) + row + MOST_ROWS * self.row
+        return times(Var(PART), self.step) + row + self.rows * self.row
 
 
 @dataclass(frozen=True)
-class _Block:
-    """``rows`` queries of the attention in a program, from the variable ``_FIRST`` on."""
+class Block:
+    """``rows`` queries of the attention in a program, from the variable ``FIRST`` on."""
 
     program: Program
     a: Attention
     rows: int
-
-    @property
-    def room(self) -> _Room:
-        return _Room(self.a)
+    room: Room
+    open: bool = False
+    """Whether the number of keys is a parameter of the kernel: each row of scores has an address of
+    its own then, because its stride is no constant of an instruction."""
 
     @property
     def space(self) -> str:
@@ -127,15 +141,22 @@ class _Block:
             )
         return self.program.buffers[-1].name
 
-    def scores(self) -> list[Statement]:
-        """Rows of scores to the workspace."""
-        c = self._rows_of(self.a.scores, self.a.scores.a)
-        place = self.room.score(Var(c.m_var), Var(c.n_var))
-        value = substitute(self.a.score, self._shifted(c))
-        c = replace(c, epilogue=(Store(self.space, place, value),))
-        if c.along_k:
+    def scores(self, width: int = 0) -> list[Statement]:
+        """Rows of scores to the workspace: of all keys, or of ``width`` from the variable ``KEY``
+        on."""
+        c, shifted = self._rows_of(self.a.scores, self.a.scores.a), self._shifted(self.a.scores)
+        key: Expr = Var(c.n_var)
+        if width:
+            key = key + Var(KEY)
+            shifted[c.n_var] = key
+            left = replace(c.a, batch=(*c.a.batch, 0))
+            right = replace(c.b, batch=(*c.b.batch, c.b.column))
+            c = replace(c, batch=(*c.batch, Axis(KEY, c.n)), n=width, a=left, b=right)
+        value = substitute(self.a.score, shifted)
+        c = replace(c, epilogue=(Store(self.space, self.room.score(Var(c.m_var), key), value),))
+        if self.a.scores.along_k:
             rows, steps = min(self.rows, _DOT_ROWS), min(_MOST_DOT_STEPS, c.k // LANES)
-            tile = Candidate(_DOT_COLUMNS, rows, steps, _DOT_COLUMNS, rows, c.k, "nm", False)
+            tile = Candidate(DOT_COLUMNS, rows, steps, DOT_COLUMNS, rows, c.k, "nm", False)
             return _loops(plan_of_dot(self.program, c, tile), tile)
         tile = replace(guess_matmul(c), pack=False)
         return _loops(plan_of(self.program, c, tile), tile)
@@ -176,22 +197,27 @@ class _Block:
             for s in c.epilogue
         )
         # Rows of a block are counted from zero in the workspace.
-        weights = Operand(self.space, 0, (0,) * len(c.batch), self.room.row, 1)
+        room = self.room
+        weights = Operand(self.space, 0, (0,) * len(c.batch), room.row, 1)
         c = replace(self._rows_of(c, weights), epilogue=stores)
-        left = replace(c.a, batch=(*weights.batch, 0, self.room.step))
+        left = replace(c.a, batch=(*weights.batch, 0, room.step))
         plan = plan_of(self.program, replace(c, a=left), candidate)
-        return _loops(plan, replace(candidate, y1=candidate.y0))
+        begins = tuple(f"{_ROW}{i}" for i in range(candidate.y0 if self.open else 0))
+        body = _loops(replace(plan, begins=begins), replace(candidate, y1=candidate.y0))
+        for i, name in enumerate(begins):
+            body = [Let(name, plus(room.first, i * room.row), body)]
+        return body
 
     def _rows_of(self, c: Contraction, left: Operand) -> Contraction:
         """The product for the rows of a block."""
-        batch = (*c.batch, Axis(_FIRST, self.a.queries), Axis(_PART, self.room.steps))
+        batch = (*c.batch, Axis(FIRST, self.a.queries), Axis(PART, self.room.steps))
         left = replace(left, batch=(*left.batch, left.row, 0))
         right = replace(c.b, batch=(*c.b.batch, 0, 0))
         return replace(c, batch=batch, m=self.rows, a=left, b=right)
 
     @staticmethod
     def _shifted(c: Contraction) -> dict[str, Expr]:
-        return {c.m_var: Var(c.m_var) + Var(_FIRST)}
+        return {c.m_var: Var(c.m_var) + Var(FIRST)}
 
 
 def schedule_attention(program: Program, a: Attention, candidate: Candidate) -> Scheduled:
@@ -209,30 +235,30 @@ def schedule_attention(program: Program, a: Attention, candidate: Candidate) -> 
             f"Stay at or below {MOST_ROWS}.",
         )
     rows = min(candidate.y1, a.queries)
-    block = _Block(program, a, rows)
+    block = Block(program, a, rows, _room(a))
     parts = block.room.parts
-    head = Var(_PART) // parts if parts > 1 else Var(_PART)
+    head = Var(PART) // parts if parts > 1 else Var(PART)
     body = [
-        *_bound(a.scores.batch, a.score_steps, head, block.scores()),
+        *bound(a.scores.batch, a.score_steps, head, block.scores()),
         *block.weights(),
-        *_bound(a.values.batch, a.value_steps, head, block.values(candidate)),
+        *bound(a.values.batch, a.value_steps, head, block.values(candidate)),
     ]
-    first = times(Var(_BLOCK), rows)
+    first = times(Var(BLOCK), rows)
     if a.queries % rows:
         # The last block takes some queries of the one before once more.
         first = Binary("min", first, int32(a.queries - rows))
-    body = [Let(_FIRST, first, body)]
+    body = [Let(FIRST, first, body)]
     blocks = -(-a.queries // rows)
     begin: Expr = int32(0)
     end: Expr = int32(blocks)
     if parts > 1:
-        begin = times(Var(_PART) % parts, blocks) // parts
-        end = times(plus(Var(_PART) % parts, 1), blocks) // parts
-    body = [For(_BLOCK, begin, end, 1, body)]
-    return Scheduled([For(_PART, Var(BEGIN), Var(END), 1, body)], block.room.steps)
+        begin = times(Var(PART) % parts, blocks) // parts
+        end = times(plus(Var(PART) % parts, 1), blocks) // parts
+    body = [For(BLOCK, begin, end, 1, body)]
+    return Scheduled([For(PART, Var(BEGIN), Var(END), 1, body)], block.room.steps)
 
 
-def _bound(
+def bound(
     axes: Sequence[Axis], steps: Sequence[int], head: Expr, body: list[Statement]
 ) -> list[Statement]:
     """The body with the batch axes that a head's number stands for."""

@@ -63,6 +63,7 @@ class Plan:
     pack: bool
     tile: Callable[[Plan, int, int], list[Statement]]
     panel: str = PANEL  # what counts the panels in B's buffer
+    begins: tuple[str, ...] = ()  # variables: where rows of A begin whose stride is a parameter
 
     @property
     def blocked(self) -> bool:
@@ -374,8 +375,9 @@ def _steps(
             index = Affine(b_terms, b_offset + step * distance * b_step + LANES * j)
             body.append(AssignVector(f"b{j}", Element(c.b.buffer, index, width)))
         for i in range(rows):
-            a_offset = c.a.offset + i * c.a.row + step * distance * c.a.column
-            index = Affine(a_terms, a_offset)
+            row = 0 if plan.begins else i * c.a.row
+            a_offset = c.a.offset + row + step * distance * c.a.column
+            index = Affine((*a_terms, *((var, 1) for var in plan.begins[i : i + 1])), a_offset)
             body.append(AssignVector("a", Element(c.a.buffer, index, 0)))
             for j in range(len(widths)):
                 name = acc(i, j, step % streams)

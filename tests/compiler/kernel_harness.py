@@ -47,11 +47,13 @@ def run_kernel(
     shared: Mapping[str, str] = {},
     deterministic: bool = False,
     only: tuple[int, int] | None = None,
+    scalars: Sequence[int] = (),
 ) -> dict[str, np.ndarray]:
     """All outputs and workspaces after ``run`` over ``0..extent``, cut into ``parts`` calls.
 
     ``shared`` names workspaces that lie where an output lies; they are not returned. With ``only``
-    that range runs, and nothing else; what nobody wrote holds bytes of 0xcd.
+    that range runs, and nothing else; what nobody wrote holds bytes of 0xcd. ``scalars`` are the
+    sizes that a kernel for any size takes.
     """
     widths = dict(panels)
     address, pointers, blobs = 1024, [], []
@@ -89,7 +91,7 @@ def run_kernel(
     run = wasmtime.Instance(store, module, [memory]).exports(store)["run"]
     edges = [extent * i // parts for i in range(parts + 1)] if only is None else list(only)
     for begin, end in reversed(list(pairwise(edges))):
-        run(store, *pointers, begin, end)
+        run(store, *pointers, *scalars, begin, end)
     after = memory.read(store, 0, pages * 65536)
     results: dict[str, np.ndarray] = {}
     for pointer, blob, buffer in zip(pointers, blobs, program.buffers, strict=True):

@@ -12,10 +12,12 @@ import hashlib
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from typing import Any
 
 from nnjit_studio.compiler.any_size.fit import Numbers
+from nnjit_studio.compiler.any_size.kernels.attention import OpenAttention, open_attention
 from nnjit_studio.compiler.any_size.kernels.functions import (
     parts,
     with_parameters,
@@ -85,6 +87,8 @@ class Compiled:
 
     kernel: OpenKernel
     code: tuple[Kernel, ...]
+    workspace: Size = field(default_factory=lambda: size(0))
+    """Bytes of the scores of an attention that is one kernel."""
 
 
 def any_size_kernel(
@@ -133,7 +137,8 @@ def any_size_kernel(
     # A remainder that no size leaves is never chosen: any variant stands in its place.
     some = next(variant for variant in made if variant)
     variants = [variant or some for variant in made]
-    return Compiled(OpenKernel(tuple(selectors), tuple(variants)), tuple(code))
+    workspace = maker.attention.workspace if maker.attention else size(0)
+    return Compiled(OpenKernel(tuple(selectors), tuple(variants)), tuple(code), workspace)
 
 
 @dataclass
@@ -151,6 +156,7 @@ class _Maker:
     """The open extents that a convolution's tile is guessed for; None where there is no tile."""
     cuts: tuple[int, ...] = ()
     """Columns and rows of that tile."""
+    attention: OpenAttention | None = None
 
     def selectors(self) -> list[tuple[Size, int]]:
         """The sizes whose remainders are code, and what they are divided by."""
@@ -168,6 +174,11 @@ class _Maker:
             self.settings = tuple(chosen)
             return list(chosen.values())
         tuned, self.tuned = self.tuned, None
+        self.attention = open_attention(self.name, list(map(self.at, drawn)), numbers)
+        if self.attention is not None:
+            self.cuts = self.attention.cuts
+            self.settings = tuple(self.attention.selectors)
+            return list(self.attention.selectors.values())
         found = [match(self.at(sizes)) for sizes in drawn]
         subjects = [f.subject for f in found if f]
         inner = [s.contraction if isinstance(s, Quantised) else s for s in subjects]
@@ -231,6 +242,8 @@ class _Maker:
         extent: Size,
     ) -> tuple[Variant, list[Kernel]]:
         program = self.at(sample.sizes)
+        if self.attention is not None:
+            program = self.attention.prepared(program)
         pointers, start, data = len(program.buffers), 0, []
         for tier, function in zip(TIERS, sample.functions, strict=True):
             count = len(parts(function)[1])
@@ -266,8 +279,16 @@ class _Maker:
         raise refused(f"the code of {self.name} changes with its sizes")
 
     def _sample(self, sizes: Sizes, small: tuple[str, ...]) -> tuple[object, Sample]:
+        return self._read(sizes, *self._scheduled(sizes, small))
+
+    def _scheduled(
+        self, sizes: Mapping[str, Any], small: tuple[str, ...]
+    ) -> tuple[Program, Sequence[Scheduled]]:
         program = self.at(sizes)
-        return self._read(sizes, program, loops_of(program, self._tile(program, small)))
+        if self.attention is not None:
+            program = self.attention.prepared(program)
+            return program, (self.attention.loops(program, small),) * len(TIERS)
+        return program, loops_of(program, self._tile(program, small))
 
     def _read(
         self, sizes: Sizes, program: Program, loops: Sequence[Scheduled]
@@ -287,8 +308,8 @@ class _Maker:
         Differs
             When they have no one code.
         """
-        whole = self.at({d.name: several(sizes[d.name] for sizes in drawn) for d in self.dims})
-        skeleton, made = self._read(drawn[0], whole, loops_of(whole, self._tile(whole, small)))
+        whole = {d.name: several(sizes[d.name] for sizes in drawn) for d in self.dims}
+        skeleton, made = self._read(drawn[0], *self._scheduled(whole, small))
         samples = [
             replace(made, sizes=sizes, constants=tuple((t, at(v, i)) for t, v in made.constants))
             for i, sizes in enumerate(drawn)
@@ -323,6 +344,7 @@ class _Maker:
                     fits = has_whole_tiles(list(itertools.compress(key, own)), turn, stage // 2)
                 else:
                     fits = bool(wanted) or leaves_remainders(key, turn, stage // 2)
+                    fits = fits and (self.attention is None or self.attention.takes(sizes))
                 if not fits or key in seen or len(set(sizes.values())) < len(sizes):
                     continue
                 rests = {(i, n % TURN) for i, n in enumerate(key)}
@@ -359,6 +381,7 @@ class _Maker:
 
     def _atoms(self, samples: Sequence[Sizes], wanted: Sequence[tuple[Size, int, int]]) -> Numbers:
         tiled = [cut for cut, _, _ in wanted]
-        bases = tuple(dict.fromkeys((*map(size, self.dims), *self.extents, *tiled)))
+        first = self.attention.vectors if self.attention else ()
+        bases = tuple(dict.fromkeys((*first, *map(size, self.dims), *self.extents, *tiled)))
         divisors = {*DIVISORS, *self.cuts, *(by for _, by, _ in wanted)}
         return atoms_of(samples, bases, self.shapes, divisors)
