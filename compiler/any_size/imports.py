@@ -312,7 +312,7 @@ def _unified(
         unified = unify(builts, Numbers(atoms), constants)
         content = np.fromfile(files[0], np.uint8)
     relied = frozenset(p.spec.name for p in builts[0].plan.inputs if p.value is not None)
-    return found, unified.over(importer.store, content), relied
+    return found, unified.in_common(importer.store, content), relied
 
 
 def _outline(built: BuiltModel) -> tuple[object, ...]:

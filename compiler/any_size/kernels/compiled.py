@@ -150,7 +150,7 @@ class _Maker:
     map: dict[str, int] | None = None
     """The open extents that a convolution's tile is guessed for; None where there is no tile."""
     cuts: tuple[int, ...] = ()
-    """Columns and rows of that tile."""
+    """Columns and rows of that tile; of a product's, and parts of its reduction, the open ones."""
 
     def selectors(self) -> list[tuple[Size, int]]:
         """The sizes whose remainders are code, and what they are divided by."""
@@ -189,6 +189,7 @@ class _Maker:
                 if formula is None:
                     raise refused(f"the {axis} of {self.name} has no formula")
                 cut[formula] = math.lcm(cut.get(formula, 1), divisor)
+                self.cuts += (divisor,)
         return list(cut.items())
 
     def variant(
