@@ -30,6 +30,7 @@ from nnjit_studio.compiler.any_size.kernels.samples import (
     holds,
     is_padded,
     leaves_remainders,
+    leaves_vectors,
 )
 from nnjit_studio.compiler.any_size.kernels.scalars import (
     DIVISORS,
@@ -313,6 +314,7 @@ class _Maker:
         turned, wide = self._turned, 1 + max((by for _, by, _ in wanted), default=0) // _WIDE
         own = [not any(is_padded(e, other) for other in turned) for e in turned]
         drawn = draws(tuple((d, self._first(d)) for d in self.dims), wide)
+        fixed = any(by % TURN == 0 for _, by, _ in wanted)
         loops_at, cut_at = as_function(turned), as_function(s for s, _, _ in wanted)
         for turn in itertools.count():
             for attempt, sizes in zip(range(_DRAWS), drawn, strict=False):
@@ -322,8 +324,10 @@ class _Maker:
                 key, stage = loops_at(sizes), _STAGES * attempt // _DRAWS
                 if self.map is not None:  # its loops end alike at all sizes
                     fits = has_whole_tiles(list(itertools.compress(key, own)), turn, stage // 2)
+                elif wanted:
+                    fits = fixed or stage > 1 or leaves_vectors(key)
                 else:
-                    fits = bool(wanted) or leaves_remainders(key, turn, stage // 2)
+                    fits = leaves_remainders(key, turn, stage // 2)
                 if not fits or key in seen or len(set(sizes.values())) < len(sizes):
                     continue
                 rests = {(i, n % TURN) for i, n in enumerate(key)}
