@@ -300,12 +300,11 @@ def _gemm(r: Rewriter) -> bool:
     weight = r.constants.get(r.node.input[1])
     if weight is None or not r.attribute("transB", 0) or weight.dtype != np.float32:
         return False
-    a, _, *bias = r.node.input
-    numbers = {name: r.attribute(name, 1.0) for name in ("alpha", "beta")}
-    turned = r.weight(np.ascontiguousarray(weight.T))
-    whole = {**numbers, "transA": r.attribute("transA", 0)}
-    r.op("Gemm", a, turned, *bias, out=r.node.output[0], **whole)
-    return True
+    r.node.input[1] = r.weight(np.ascontiguousarray(weight.T))
+    kept = [a for a in r.node.attribute if a.name != "transB"]
+    del r.node.attribute[:]
+    r.node.attribute.extend(kept)
+    return False
 
 
 RULES: dict[str, Callable[[Rewriter], bool]] = {
