@@ -171,7 +171,8 @@ class Numbers:
         """Two sizes, or sizes less one, of which a float is the quotient at all samples: the scale
         of a map whose corners stay in place."""
         near = {f - less: np.array(v) - less for v, f in self._atoms.items() for less in (0, 1)}
-        rows, wanted = np.array(list(near.values()), np.float64), np.float32(values)
+        wanted = np.array(values, np.float32)
+        rows = np.array(list(near.values()), np.float64)
         for above, row in near.items():
             with np.errstate(divide="ignore", invalid="ignore"):
                 fits = ((row / rows).astype(np.float32) == wanted).all(1)

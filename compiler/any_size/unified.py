@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.compiler.any_size.constants import Made
 from nnjit_studio.compiler.any_size.fit import Numbers
-from nnjit_studio.compiler.any_size.refusal import refused
+from nnjit_studio.compiler.any_size.refusal import DIFFERENT_STEPS, refused
 from nnjit_studio.compiler.any_size.tree import Number, numbers, skeleton, with_numbers
 from nnjit_studio.compiler.importer.buffers import Weights
 from nnjit_studio.compiler.importer.built import BuiltModel
@@ -127,7 +127,7 @@ def unify(samples: Sequence[BuiltModel], fit: Numbers, constants: Mapping[int, M
     parts = [_parts(sample) for sample in samples]
     first = _form(parts[0])
     if any(_form(other) != first for other in parts[1:]):
-        raise refused("its steps differ from size to size")
+        raise refused(DIFFERENT_STEPS)
     rows = list(zip(*map(numbers, parts), strict=True))
     fit.learn(row for row in rows if all(isinstance(n, int) for n in row))
     formulas: dict[int, Size] = {}
