@@ -167,6 +167,19 @@ class Numbers:
                 return made
         return None
 
+    def quotient(self, values: Sequence[float]) -> tuple[Size, Size] | None:
+        """Two sizes, or sizes less one, of which a float is the quotient at all samples: the scale
+        of a map whose corners stay in place."""
+        near = {f - less: np.array(v) - less for v, f in self._atoms.items() for less in (0, 1)}
+        wanted = np.array(values, np.float32)
+        rows = np.array(list(near.values()), np.float64)
+        for above, row in near.items():
+            with np.errstate(divide="ignore", invalid="ignore"):
+                fits = ((row / rows).astype(np.float32) == wanted).all(1)
+            if fits.any():
+                return above, list(near)[int(np.flatnonzero(fits)[0])]
+        return None
+
     def _product(self, places: NDArray[np.intp]) -> Size:
         formulas = list(self._atoms.values())
         product = size(1)

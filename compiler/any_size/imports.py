@@ -27,7 +27,7 @@ from nnjit_studio.compiler.any_size.kernels.tuned import Winners
 from nnjit_studio.compiler.any_size.narrower import narrower
 from nnjit_studio.compiler.any_size.open_form import open_form
 from nnjit_studio.compiler.any_size.probe import Probe, Trial, probe
-from nnjit_studio.compiler.any_size.refusal import refused
+from nnjit_studio.compiler.any_size.refusal import DIFFERENT_STEPS, refused
 from nnjit_studio.compiler.any_size.tables import bounded, ends_of, rows_of
 from nnjit_studio.compiler.any_size.unified import Unified, unify
 from nnjit_studio.compiler.importer.buffers import Weights
@@ -81,6 +81,9 @@ class _Importer:
     """Whether Loop and Scan stay loops: no static program has any."""
     keeps_ranges: bool = False
     """Whether a Range over a size is computed with all that follows, where else it is folded."""
+    odd: bool = False
+    """Whether it imports at odd sizes alone, as far as these may be: the code of windows that look
+    beyond the end of an odd map holds for even ones, whose own leaves its guards out."""
     counted: Counted = field(default_factory=Counted)
     """What the last import found of these."""
     notes: list[str] = field(default_factory=list)
@@ -254,10 +257,13 @@ def _opened(
     """
     values, first = values_of(feeds), None
     last = time.monotonic() + PATIENCE_S
-    narrowed = narrower(found, sizes_of(found.inputs, feeds))
-    ways = itertools.product(narrowed, (importer, replace(importer, keeps_ranges=True)))
-    for narrow, way in ways:
+    both = (importer, replace(importer, keeps_ranges=True))
+    ways = itertools.product(narrower(found, sizes_of(found.inputs, feeds)), both)
+    odd = ((found, replace(way, odd=True)) for way in both)
+    for narrow, way in itertools.chain(itertools.islice(ways, len(both)), odd, ways):
         if way.keeps_ranges and not importer.counted.ends:
+            continue
+        if way.odd and first and DIFFERENT_STEPS not in first.error:
             continue
         try:
             whole, unified, relied = _unified(way, trial, narrow, feeds)
@@ -286,7 +292,7 @@ def _unified(
     fit = Fit(found.dims, found.samples)
     fit.learn(found.vectors())
     example = sizes_of(found.inputs, feeds)
-    at = _import_sizes(found, list(fit.found.values()), example)
+    at = _import_sizes(found, list(fit.found.values()), example, importer.odd)
     atoms: dict[Vector, Size] = {}
     for formula in fit.found.values():
         atoms.setdefault(tuple(formula.at(sizes) for sizes in at), formula)
@@ -299,7 +305,7 @@ def _unified(
             builts.append(importer.imported(shapes, values_of(feeds), file))
             tables.append(importer.counted.tables)
             if _outline(builts[-1]) != _outline(builts[0]):
-                raise refused("its steps differ from size to size")
+                raise refused(DIFFERENT_STEPS)
         constants = made_constants(builts, files)
         lengths = [*rows_of(builts, constants), *ends_of(tables)]
         found = bounded(trial, found, example, lengths, atoms)
@@ -311,7 +317,7 @@ def _unified(
         unified = unify(builts, Numbers(atoms), constants)
         content = np.fromfile(files[0], np.uint8)
     relied = frozenset(p.spec.name for p in builts[0].plan.inputs if p.value is not None)
-    return found, unified.over(importer.store, content), relied
+    return found, unified.in_common(importer.store, content), relied
 
 
 def _outline(built: BuiltModel) -> tuple[object, ...]:
@@ -319,15 +325,19 @@ def _outline(built: BuiltModel) -> tuple[object, ...]:
     return (len(built.plan.steps), *(buffer.region for buffer in built.plan.buffers))
 
 
-def _import_sizes(found: Probe, atoms: Sequence[Size], example: Sizes) -> list[dict[str, int]]:
+def _import_sizes(
+    found: Probe, atoms: Sequence[Size], example: Sizes, odd: bool = False
+) -> list[dict[str, int]]:
     """Sizes at which no atom is 1 or always the same, and at which formulas that differ are told
-    apart. The last ones are large: what is one column of small sizes, and other code therefore, may
-    be several there."""
+    apart; odd ones where that is asked for. The last ones are large: what is one column of small
+    sizes, and other code therefore, may be several there."""
     rng = random.Random(1)
     best: tuple[int, list[dict[str, int]]] | None = None
     for scale, _ in itertools.product(_SCALES, range(_DRAWS)):
         drawn = [{d.name: _random(d, scale, rng) for d in found.dims} for _ in range(IMPORTS - 1)]
         drawn.append({d.name: _far(d, example[d.name], scale, rng) for d in found.dims})
+        if odd:
+            drawn = [{d.name: _odd(d, sizes[d.name]) for d in found.dims} for sizes in drawn]
         rows = [tuple(a.at(sizes) for sizes in drawn) for a in atoms]
         apart = all(len(set(sizes.values())) == len(sizes) for sizes in drawn)
         if not apart or any(min(row) < 2 or len(set(row)) == 1 for row in rows):
@@ -347,6 +357,11 @@ def _random(dim: Dim, scale: int, rng: random.Random) -> int:
     most = dim.high // dim.step
     first = min(max(-(-dim.low // dim.step), 2 * scale), most)
     return dim.step * rng.randint(first, min(first + 6 * scale + 4, most))
+
+
+def _odd(dim: Dim, n: int) -> int:
+    """An odd number of steps, where the range has one more."""
+    return n if n // dim.step % 2 or n + dim.step > dim.high else n + dim.step
 
 
 def _far(dim: Dim, example: int, scale: int, rng: random.Random) -> int:

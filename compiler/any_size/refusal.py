@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from nnjit_studio.errors import ModelError
 
+DIFFERENT_STEPS = "its steps differ from size to size"
+
 
 def refused(why: str) -> ModelError:
     return ModelError(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.compiler.any_size.constants import Made
 from nnjit_studio.compiler.any_size.fit import Numbers
-from nnjit_studio.compiler.any_size.refusal import refused
+from nnjit_studio.compiler.any_size.refusal import DIFFERENT_STEPS, refused
 from nnjit_studio.compiler.any_size.tree import Number, numbers, skeleton, with_numbers
 from nnjit_studio.compiler.importer.buffers import Weights
 from nnjit_studio.compiler.importer.built import BuiltModel
@@ -21,6 +21,7 @@ from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.recognize.workload import workload_for
 from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.model import Plan, PlanStep, TensorSpec, Workload
+from nnjit_studio.model.open_plan import quotient
 from nnjit_studio.model.size import Size
 from nnjit_studio.model.storage import placed
 
@@ -38,17 +39,18 @@ class Parts:
 class Unified:
     """The program for any size: one sample, and formulas for the numbers that vary.
 
-    ``formulas`` are by the place of a number in the sample; a float is that of its size or,
-    with ``inverse``, one over it.
+    ``formulas`` are by the place of a number in the sample; a float is that of its size, with
+    ``inverse`` one over it, or its quotient by the one in ``over``.
     """
 
     sample: BuiltModel
     parts: Parts
     formulas: Mapping[int, Size]
     inverse: frozenset[int]
+    over: Mapping[int, Size]
     constants: Mapping[int, Made]
 
-    def over(self, store: Weights, content: NDArray[np.uint8]) -> Unified:
+    def in_common(self, store: Weights, content: NDArray[np.uint8]) -> Unified:
         """The same with the sample's weights in a common file."""
         buffers = []
         for i, b in enumerate(self.sample.plan.buffers):
@@ -107,6 +109,8 @@ class Unified:
                 yield number
             elif isinstance(number, int):
                 yield formula.at(sizes)
+            elif place in self.over:
+                yield _f32(quotient(formula.at(sizes), self.over[place].at(sizes)))
             else:
                 value = float(formula.at(sizes))
                 yield _f32(1 / value) if place in self.inverse else value
@@ -123,26 +127,29 @@ def unify(samples: Sequence[BuiltModel], fit: Numbers, constants: Mapping[int, M
     parts = [_parts(sample) for sample in samples]
     first = _form(parts[0])
     if any(_form(other) != first for other in parts[1:]):
-        raise refused("its steps differ from size to size")
+        raise refused(DIFFERENT_STEPS)
     rows = list(zip(*map(numbers, parts), strict=True))
     fit.learn(row for row in rows if all(isinstance(n, int) for n in row))
     formulas: dict[int, Size] = {}
     inverse: set[int] = set()
+    over: dict[int, Size] = {}
     for place, row in enumerate(rows):
         if len(set(row)) == 1:
             continue
         formula = fit.formula(tuple(map(int, row)))
         if isinstance(row[0], float) and any(n != int(n) for n in row):
             formula = fit.formula(tuple(round(1 / n) for n in row))
+            inverse.add(place)
             if any(_f32(1 / round(1 / n)) != _f32(n) for n in row):
                 formula = None
-            inverse.add(place)
+            if formula is None and (pair := fit.quotient(row)):
+                formula, over[place] = pair
         if formula is None:
             what = "a factor of a kernel" if isinstance(row[0], float) else "a number"
             shown = ", ".join(str(n) if isinstance(n, int) else f"{n:.6g}" for n in row)
             raise refused(f"there is no formula for {what} that is {shown}")
         formulas[place] = formula
-    return Unified(samples[0], parts[0], formulas, frozenset(inverse), constants)
+    return Unified(samples[0], parts[0], formulas, frozenset(inverse), over, constants)
 
 
 def _form(parts: Parts) -> Any:

@@ -22,6 +22,7 @@ from nnjit_studio.compiler.onnx_file.external import (
     widened_bytes,
 )
 from nnjit_studio.compiler.onnx_file.order import check_count, put_in_order
+from nnjit_studio.compiler.onnx_file.ports import take_single
 from nnjit_studio.errors import ModelError, NnjitError, UnsupportedOpError
 
 WASM_BYTES = 4 * 2**30
@@ -32,7 +33,7 @@ DOMAINS = (*_ONNX, RUNTIME)
 
 
 def load_model(path: Path) -> onnx.ModelProto:
-    """The parsed and checked model with its external data in place.
+    """The parsed and checked model with its external data in place and no input in float64.
 
     Raises
     ------
@@ -81,6 +82,7 @@ def load_model(path: Path) -> onnx.ModelProto:
         raise ModelError(
             f"{path.name!r} is not a valid ONNX model: {reason}", "Export it again."
         ) from e
+    take_single(model)
     return model
 
 

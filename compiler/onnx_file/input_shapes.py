@@ -15,7 +15,7 @@ _KNOWN = (
     TensorProto.UNDEFINED, TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE,
     TensorProto.INT64, TensorProto.INT32, TensorProto.INT8, TensorProto.UINT8, TensorProto.BOOL,
 )  # fmt: skip
-"""Dtypes of ports; what becomes of float64 is told later."""
+"""Dtypes of ports; those in float64 are float32 later."""
 
 
 def fix_input_shapes(model: onnx.ModelProto, given: GivenShapes) -> dict[str, tuple[int, ...]]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import onnx
+from onnx import TensorProto, helper
 
 _NAMELESS = ("", "?", "-1", "0", "None", "unk")
 """What exporters write as the name of a dimension that they know nothing of."""
@@ -24,3 +27,41 @@ def dims_of(port: onnx.ValueInfoProto) -> list[int | str]:
         else:
             dims.append(f"{port.name}.{axis}" if name in _NAMELESS else name)
     return dims
+
+
+def take_single(model: onnx.ModelProto) -> None:
+    """Let float64 inputs be given in float32, with a Cast behind each.
+
+    Everything here computes in single precision. ONNX Runtime, from the same model, computes in
+    double precision on the same numbers.
+    """
+    graph = model.graph
+    weights = {t.name for t in graph.initializer}
+    wide = {
+        port.name: f"{port.name}//f64"
+        for port in graph.input
+        if port.type.tensor_type.elem_type == TensorProto.DOUBLE and port.name not in weights
+    }
+    if not wide:
+        return
+    for port in (*graph.input, *graph.output):
+        if port.name in wide:  # an output that is an input is as it was given
+            port.type.tensor_type.elem_type = TensorProto.FLOAT
+    nodes = [
+        helper.make_node("Cast", [n], [to], to, to=TensorProto.DOUBLE) for n, to in wide.items()
+    ]
+    nodes += graph.node
+    _rename(graph, wide)
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
+    """Have the nodes, and those of graphs inside them, read tensors by other names."""
+    for node in graph.node:
+        node.input[:] = [names.get(n, n) for n in node.input]
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                _rename(inner, names)
+                for port in inner.output:
+                    port.name = names.get(port.name, port.name)

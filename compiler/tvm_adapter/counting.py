@@ -28,8 +28,9 @@ class Counting(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
 
 def counting_program(form: str, output: Any) -> Program:
     """The program of a carried call, from the value that it gives."""
-    start, step = map(int, form.removeprefix(COUNTING_FORM).split())
     (count,), dtype = output.shape, output.dtype
+    kind = float if dtype.startswith("f") else int
+    start, step = map(kind, form.removeprefix(COUNTING_FORM).split())
     number = Cast(Var("i"), dtype) if dtype != "i32" else Var("i")
     value = number * Const(step, dtype) + Const(start, dtype)
     buffers = (Buffer("out0", dtype, (count,), "output"),)

@@ -29,7 +29,7 @@ _LEAST_UNPACKED, _RATIO = 256 << 20, 20
 
 
 def load_inputs(path: Path | None) -> dict[str, NDArray[Any]] | None:
-    """Arrays of an ``.npz`` file; None without a path."""
+    """Arrays of an ``.npz`` file, float64 as float32; None without a path."""
     if path is None:
         return None
     try:
@@ -38,13 +38,18 @@ def load_inputs(path: Path | None) -> dict[str, NDArray[Any]] | None:
         with zipfile.ZipFile(path) as stored:
             _check_sizes(path, sum(member.file_size for member in stored.infolist()))
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
+            return {name: _single(arrays[name]) for name in arrays.files}
     except FileNotFoundError as e:
         raise UserError(f"There is no file {str(path)!r}.", "Check --inputs.") from e
     except (OSError, EOFError, MemoryError, ValueError, TypeError, *_BAD_ZIP) as e:
         raise UserError(
             f"{str(path)!r} is not an .npz file of arrays.", "Write it with numpy.savez."
         ) from e
+
+
+def _single(array: NDArray[Any]) -> NDArray[Any]:
+    """NumPy's floats are float64 unless it is told otherwise; no input here is."""
+    return array.astype(np.float32) if array.dtype == np.float64 else array
 
 
 def _check_sizes(path: Path, unpacked: int) -> None:

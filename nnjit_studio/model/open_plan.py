@@ -26,9 +26,16 @@ OPEN_VERSION = 5
 """Of the format of plans: newer than any that has numbers alone."""
 OPEN_DOCUMENT_VERSION = 2
 """Of the format of WGSL kernels, in the same way."""
-SCALARS = ("int", "float", "inverse")
-"""What a parameter is of its size: the number, or the bits of the f32 of it or of one over it."""
+SCALARS = ("int", "float", "inverse", "quotient")
+"""What a parameter is of its size: the number, or the bits of the f32 of it, of one over it, or of
+it over another size."""
 _DEEPEST = 16
+_ONE = size(1)
+
+
+def quotient(a: int, b: int) -> float:
+    """One size over another; 0 where that is 0, as where a map of one pixel is scaled."""
+    return a / b if b else 0.0
 
 
 @dataclass(frozen=True)
@@ -37,13 +44,17 @@ class Scalar:
 
     kind: str
     size: Size
+    over: Size = _ONE
+    """What a quotient is divided by; 0 where that is 0."""
 
     def at(self, sizes: Mapping[str, int]) -> int:
         """As the i32 that is passed."""
         n = self.size.at(sizes)
         if self.kind == "int":
             return n
-        value = float(n) if self.kind == "float" else 1 / n
+        value = float(n)
+        if self.kind != "float":
+            value = quotient(n, self.over.at(sizes)) if self.kind == "quotient" else 1 / n
         return int(struct.unpack("<i", struct.pack("<f", value))[0])
 
 
@@ -277,6 +288,8 @@ def _json(value: Any) -> Any:
         data = {name: _json(getattr(value, name)) for name in value.__dataclass_fields__}
         if isinstance(value, OpenPort) and value.value is None:
             del data["value"]
+        if isinstance(value, Scalar) and value.kind != "quotient":
+            del data["over"]
         return data
     return value
 

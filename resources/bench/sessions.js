@@ -52,7 +52,10 @@ export async function openOnnxRuntime(model, threads, { externalData = [], provi
     ...(externalData.length ? { externalData } : {}),
     ...(kept.length ? { preferredOutputLocation: Object.fromEntries(kept.map((name) => [name, "gpu-buffer"])) } : {}),
   });
-  return { session, feeds: feedsOf(ort.Tensor), threads: ort.env.wasm.numThreads };
+  const wide = new Set((session.inputMetadata ?? []).filter((/** @type {any} */ m) => m.type === "float64").map((/** @type {any} */ m) => m.name));
+  /** Inputs in float64 have float32 here. @param {Input} i */
+  const widened = (i) => (wide.has(i.name) ? { ...i, type: "float64", data: Float64Array.from(i.data) } : i);
+  return { session, feeds: (inputs) => feedsOf(ort.Tensor)(inputs.map(widened)), threads: ort.env.wasm.numThreads };
 }
 
 export const onnxRuntimeLoaded = () => loaded;

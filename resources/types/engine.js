@@ -37,7 +37,7 @@
  * @property {number} [state_bytes] memory that keeps its contents from run to run
  */
 /** A number, or terms `[coefficient, atom, ...]`; an atom is a dimension's name or `[operation, size, size]`. @typedef {number | any[][]} Size */
-/** @typedef {{kind: string, size: Size}} Scalar `kind`: int, or float or inverse, passed as bits */
+/** @typedef {{kind: string, size: Size, over?: Size}} Scalar `kind`: int, or float, inverse or quotient (size over `over`), passed as bits */
 /** @typedef {{workload: string, scalars: Scalar[], extent: Size}} Variant */
 /** @typedef {{selectors: [Size, number][], variants: Variant[]}} OpenKernel */
 /** @typedef {{name: string, dtype: string, shape: Size[], buffer: number, value?: number}} OpenPort */

@@ -32,6 +32,7 @@ from nnjit_studio.compiler.any_size.kernels.samples import (
     holds,
     is_padded,
     leaves_remainders,
+    leaves_vectors,
 )
 from nnjit_studio.compiler.any_size.kernels.scalars import (
     DIVISORS,
@@ -155,7 +156,7 @@ class _Maker:
     map: dict[str, int] | None = None
     """The open extents that a convolution's tile is guessed for; None where there is no tile."""
     cuts: tuple[int, ...] = ()
-    """Columns and rows of that tile."""
+    """Columns and rows of that tile; of a product's, and parts of its reduction, the open ones."""
     attention: OpenAttention | None = None
 
     def selectors(self) -> list[tuple[Size, int]]:
@@ -200,6 +201,7 @@ class _Maker:
                 if formula is None:
                     raise refused(f"the {axis} of {self.name} has no formula")
                 cut[formula] = math.lcm(cut.get(formula, 1), divisor)
+                self.cuts += (divisor,)
         return list(cut.items())
 
     def variant(
@@ -333,6 +335,7 @@ class _Maker:
         turned, wide = self._turned, 1 + max((by for _, by, _ in wanted), default=0) // _WIDE
         own = [not any(is_padded(e, other) for other in turned) for e in turned]
         drawn = draws(tuple((d, self._first(d)) for d in self.dims), wide)
+        fixed = any(by % TURN == 0 for _, by, _ in wanted)
         loops_at, cut_at = as_function(turned), as_function(s for s, _, _ in wanted)
         for turn in itertools.count():
             for attempt, sizes in zip(range(_DRAWS), drawn, strict=False):
@@ -342,8 +345,10 @@ class _Maker:
                 key, stage = loops_at(sizes), _STAGES * attempt // _DRAWS
                 if self.map is not None:  # its loops end alike at all sizes
                     fits = has_whole_tiles(list(itertools.compress(key, own)), turn, stage // 2)
+                elif wanted:
+                    fits = fixed or stage > 1 or leaves_vectors(key)
                 else:
-                    fits = bool(wanted) or leaves_remainders(key, turn, stage // 2)
+                    fits = leaves_remainders(key, turn, stage // 2)
                     fits = fits and (self.attention is None or self.attention.takes(sizes))
                 if not fits or key in seen or len(set(sizes.values())) < len(sizes):
                     continue

@@ -61,6 +61,11 @@ def leaves_remainders(extents: Sequence[int], turn: int, stage: int) -> bool:
     return stage > 1 or all(rest > LANES and rest % LANES for rest in rests)
 
 
+def leaves_vectors(extents: Sequence[int]) -> bool:
+    """Whether unrolled loops of vectors leave several: a loop over one is none, other code."""
+    return all(n % TURN >= 2 * LANES for n in extents)
+
+
 def is_padded(extent: Size, other: Size) -> bool:
     """Whether one is the other with something added, such as a padded width."""
     more = (extent - other).constant

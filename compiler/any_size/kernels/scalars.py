@@ -78,6 +78,9 @@ def scalar_of(
                 formula = atoms.formula(tuple(map(round, numbers)))
                 if formula is not None:
                     return Scalar(way, formula)
+        pair = atoms.quotient(floats)
+        if pair is not None:
+            return Scalar("quotient", *pair)
     if kind != "f32":
         vector = tuple(map(int, values))
         formula = (

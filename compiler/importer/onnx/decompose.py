@@ -292,6 +292,21 @@ def _einsum(r: Rewriter) -> bool:
     return True
 
 
+def _gemm(r: Rewriter) -> bool:
+    """Of bytes; else with its weights as they are multiplied: TVM would compile a kernel for each
+    that is turned."""
+    if quantised.gemm(r):
+        return True
+    weight = r.constants.get(r.node.input[1])
+    if weight is None or not r.attribute("transB", 0) or weight.dtype != np.float32:
+        return False
+    r.node.input[1] = r.weight(np.ascontiguousarray(weight.T))
+    kept = [a for a in r.node.attribute if a.name != "transB"]
+    del r.node.attribute[:]
+    r.node.attribute.extend(kept)
+    return False
+
+
 RULES: dict[str, Callable[[Rewriter], bool]] = {
     "BatchNormalization": batch_normalization,
     "Cast": quantised.cast,
@@ -313,7 +328,7 @@ RULES: dict[str, Callable[[Rewriter], bool]] = {
     "GRU": recurrent,
     "Gather": quantised.gather,
     "GatherND": places.gather_nd,
-    "Gemm": quantised.gemm,
+    "Gemm": _gemm,
     "IsInf": _is_inf,
     "LSTM": recurrent,
     "LayerNormalization": layer_normalization,

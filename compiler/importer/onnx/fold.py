@@ -115,7 +115,7 @@ def _range(w: Walk, node: onnx.NodeProto) -> bool:
     return w.counted.kept
 
 
-def _count(w: Walk, name: str, node: str, kind: int, numbers: Mapping[str, int]) -> None:
+def _count(w: Walk, name: str, node: str, kind: int, numbers: Mapping[str, float]) -> None:
     """Keep a tensor of numbers as a computation."""
     dtype = helper.tensor_dtype_to_np_dtype(kind).name
     w.types[name] = helper.make_tensor_type_proto(kind, (numbers["count"],))
@@ -125,15 +125,18 @@ def _count(w: Walk, name: str, node: str, kind: int, numbers: Mapping[str, int])
 
 
 def _as_data(w: Walk, node: onnx.NodeProto, position: int) -> None:
-    """Have a node read numbers that hang on sizes as computed ones."""
+    """Have a node read numbers that hang on sizes as computed ones: counted, or equal floats."""
     name = node.input[position]
     values = w.values.get(name, np.zeros(0)).reshape(-1)
-    if name not in w.counted.from_sizes or values.dtype.kind != "i" or not values.size:
+    whole = values.dtype.kind == "i"
+    if name not in w.counted.from_sizes or not (whole or values.dtype == np.float32):
         return
-    start, step = int(values[0]), int(values[1] - values[0]) if values.size > 1 else 0
+    if not values.size:
+        return
+    start, step = values[0].item(), int(values[1] - values[0]) if whole and values.size > 1 else 0
     if not np.array_equal(values, start + step * np.arange(values.size)):
         return
-    w.counted.ends.append(int(values.max()) + 1)
+    w.counted.ends.append(int(values.max()) + 1 if whole else 0)
     if w.counted.kept:
         w.count += 1
         line, kind = f"folded//{w.count}", w.types[name].tensor_type.elem_type
@@ -165,7 +168,15 @@ def _concat(w: Walk, node: onnx.NodeProto) -> bool:
         return True
     if parts:
         node.input[:] = parts
+    if all(n in w.values for n in parts) and _is_data(w, parts[:1]):
+        for position in range(len(parts)):
+            _as_data(w, node, position)
     return False
+
+
+def _is_data(w: Walk, names: Sequence[str]) -> bool:
+    """Whether a tensor is no shape: floats, or whole numbers in more than a row."""
+    return any(w.values[n].dtype.kind == "f" or w.values[n].ndim > 1 for n in names)
 
 
 def _identity(w: Walk, node: onnx.NodeProto) -> bool:

@@ -8,8 +8,6 @@ behind a network, would need kernels of their own on two lanes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 import onnx
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
@@ -17,7 +15,6 @@ from onnx import AttributeProto, TensorProto, helper, numpy_helper
 from nnjit_studio.compiler.importer.onnx.decompose import types_of
 from nnjit_studio.compiler.importer.onnx.rewriter import Types
 from nnjit_studio.compiler.onnx_file.arrays import array_of
-from nnjit_studio.errors import UnsupportedOpError
 
 _HALF, _FLOAT = TensorProto.FLOAT16, TensorProto.FLOAT
 _OTHERS = (_HALF, TensorProto.DOUBLE)
@@ -29,17 +26,12 @@ def single_precision(model: onnx.ModelProto, keep_ports: bool = True) -> onnx.Mo
     """The model itself, every f16 and f64 tensor of its graph f32; control flow must be flat.
 
     Halves keep their values. Results are closer to those of the float32 model than halves
-    are, which round after every node. Outputs in f64 are f32.
+    are, which round after every node. Inputs and outputs in f64 are f32.
 
     Parameters
     ----------
     keep_ports
         Whether inputs and outputs in f16 stay so, with a Cast behind or in front of each.
-
-    Raises
-    ------
-    UnsupportedOpError
-        When an input is f64.
     """
     graph = model.graph
     if not _has_others(graph):
@@ -48,7 +40,6 @@ def single_precision(model: onnx.ModelProto, keep_ports: bool = True) -> onnx.Mo
     types = types_of(model)
     weights = {t.name for t in graph.initializer}
     given = [p for p in graph.input if p.name not in weights]
-    _check_inputs(given)
     ports = (*given, *graph.output)
     kept = [p.name for p in ports if keep_ports and p.type.tensor_type.elem_type == _HALF]
     names = {name: f"{name}//f32" for name in kept}
@@ -91,15 +82,6 @@ def has_halves(model: onnx.ModelProto) -> bool:
             *(a.t for n in model.graph.node for a in n.attribute if a.HasField("t")),
         )
     )
-
-
-def _check_inputs(inputs: Iterable[onnx.ValueInfoProto]) -> None:
-    for port in inputs:
-        if port.type.tensor_type.elem_type == TensorProto.DOUBLE:
-            raise UnsupportedOpError(
-                f"The input {port.name!r} is float64, which is not supported.",
-                "Export the model with inputs in float32.",
-            )
 
 
 def _has_others(graph: onnx.GraphProto) -> bool:

@@ -38,10 +38,11 @@ const bits = new DataView(new ArrayBuffer(4));
  * @param {Scalar} scalar
  * @param {Dims} dims
  */
-export function scalarOf({ kind, size }, dims) {
+export function scalarOf({ kind, size, over }, dims) {
   const n = valueOf(size, dims);
   if (kind === "int") return n;
-  bits.setFloat32(0, kind === "inverse" ? 1 / n : n);
+  const by = over ? valueOf(over, dims) : 1;
+  bits.setFloat32(0, kind === "inverse" ? 1 / n : by && n / by);
   return bits.getInt32(0);
 }
 

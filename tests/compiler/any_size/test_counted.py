@@ -127,6 +127,35 @@ g (float[n, 3, height, width] x) => (float[n, 3, height, width] y)
 }
 """
 
+STRIDES = """
+<ir_version: 9, opset_import: ["" : 17]>
+g (float[n, 3, height, width] x) => (float[n, 3, anchors] y)
+{
+    half = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(x)
+    flat = Constant<value_ints = [0, 3, -1]>()
+    twice = Constant<value_floats = [1.0, 1.0, 2.0, 2.0]>()
+    coarse_map = Resize<mode = "nearest">(half, "", twice)
+    fine_map = Add(x, coarse_map)
+    fine_cells = Reshape(fine_map, flat)
+    coarse_cells = Reshape(half, flat)
+    cells = Concat<axis = -1>(fine_cells, coarse_cells)
+    one = Constant<value_ints = [1]>()
+    fine_size = Shape<start = 2>(x)
+    fine_count = ReduceProd<keepdims = 1>(fine_size)
+    fine_shape = Concat<axis = 0>(fine_count, one)
+    fine = ConstantOfShape<value = float[1] {8.0}>(fine_shape)
+    coarse_size = Shape<start = 2>(half)
+    coarse_count = ReduceProd<keepdims = 1>(coarse_size)
+    coarse_shape = Concat<axis = 0>(coarse_count, one)
+    stride = Constant<value_float = 17.5>()
+    coarse = Expand(stride, coarse_shape)
+    strides = Concat<axis = 0>(fine, coarse)
+    row = Transpose<perm = [1, 0]>(strides)
+    y = Mul(cells, row)
+}
+"""
+"""Strides of a detector's anchors, as torch's exporters write them."""
+
 
 def written(folder: Path, text: str) -> Path:
     path = folder / "m.onnx"
@@ -180,16 +209,19 @@ def test_of_two_lengths_that_share_the_rows_of_a_table_one_stays(tmp_path: Path)
     assert [note.partition(":")[0] for note in made.notes] == ["past stays 9"]
 
 
-def test_anchors_of_floats_take_any_height_and_width(tmp_path: Path) -> None:
-    """As exporters of detectors write them: a Range over a size that is a float."""
+@pytest.mark.parametrize(("text", "step"), [(ANCHORS, 1), (STRIDES, 2)])
+def test_anchors_take_any_height_and_width(tmp_path: Path, text: str, step: int) -> None:
+    """A Range over a size that is a float, and equal floats joined along two numbers of cells."""
 
     def drawn(size: dict[str, int]) -> dict[str, Any]:
         shape = (size["n"], 3, size["height"], size["width"])
         return {"x": RNG.standard_normal(shape).astype(np.float32)}
 
-    sizes = [{"n": n, "height": h, "width": w} for n, h, w in ((1, 6, 8), (2, 5, 9), (1, 17, 3))]
-    made = checked(written(tmp_path, ANCHORS), tmp_path, sizes, drawn)
-    assert made.notes == () and {d.name for d in made.plan.dims} == {"n", "height", "width"}
+    cells = ((1, 3, 4), (2, 5, 9), (1, 17, 3))
+    sizes = [{"n": n, "height": h * step, "width": w * step} for n, h, w in cells]
+    made = checked(written(tmp_path, text), tmp_path, sizes, drawn)
+    steps = {d.name: d.step for d in made.plan.dims}
+    assert made.notes == () and steps == {"n": 1, "height": step, "width": step}
 
 
 def decoded(sizes: dict[str, int]) -> dict[str, Any]:

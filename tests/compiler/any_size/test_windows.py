@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from onnx import NodeProto, TensorProto, helper
+from onnx import NodeProto, TensorProto, helper, parser
 
+from nnjit_studio.compiler.any_size import imports
 from nnjit_studio.compiler.any_size.fit import Numbers
-from nnjit_studio.compiler.any_size.probe import Trial, probe
+from nnjit_studio.compiler.any_size.imports import import_any
+from nnjit_studio.compiler.any_size.probe import Probe, Trial, probe
 from nnjit_studio.compiler.any_size.windows import windows
 from nnjit_studio.model.size import Dim, size
 
@@ -64,3 +67,34 @@ def test_a_product_of_shifted_sizes_has_a_formula() -> None:
     found = rows.shifted_formula(wanted, (h, w))
     assert found is not None and found.at({"h": 11, "w": 13}) == 4 * 23 * 29
     assert rows.shifted_formula((*wanted[:5], wanted[5] + 1), (h, w)) is None
+
+
+def test_a_pooling_with_half_windows_takes_any_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a window at the end of an odd map is other code, which is right for even ones too."""
+    path, drawn = tmp_path / "m.onnx", imports._import_sizes
+    asked = []
+
+    def mixed(*given: Any) -> list[dict[str, int]]:
+        asked.append(given[3:])
+        odd = drawn(*given)
+        return odd if any(given[3:]) else [*odd[:-1], {"h": 24, "w": 32}]
+
+    monkeypatch.setattr(imports, "_import_sizes", mixed)
+    text = """
+    <ir_version: 9, opset_import: ["" : 17]>
+    g (float[1, 2, h, w] x) => (float[1, 2, a, b] y) {
+        y = MaxPool<kernel_shape = [2, 2], strides = [2, 2], auto_pad = "SAME_UPPER">(x)
+    }
+    """
+    path.write_bytes(parser.parse_model(text).SerializeToString())
+    made = import_any(path, tmp_path / "w.bin", {"x": np.ones((1, 2, 12, 16), np.float32)})
+    assert made is not None and made.notes == () and asked == [(False,), (True,)]
+    assert {d.name: d.step for d in made.plan.dims} == {"h": 1, "w": 1}
+
+
+def test_sizes_that_are_asked_for_odd_are_odd() -> None:
+    found = Probe({}, (Dim("h"), Dim("w", 4, 40, 4), Dim("c", 2, 64, 2)), {}, (), ())
+    drawn = imports._import_sizes(found, [], {"h": 12, "w": 8, "c": 2}, True)
+    assert all(s["h"] % 2 and s["w"] // 4 % 2 and s["c"] // 2 % 2 for s in drawn)

@@ -140,6 +140,21 @@ def test_an_operator_sized_by_its_data_names_itself(tmp_path: Path) -> None:
         import_model(path, tmp_path / "w.bin")
 
 
+def test_a_gemm_gets_its_weights_as_they_are_multiplied() -> None:
+    """TVM would compile a kernel to turn each."""
+    weight = np.arange(15, dtype=np.float32).reshape(5, 3)
+    node = helper.make_node("Gemm", ["x", "w"], ["y"], "g", alpha=0.5, transB=1)
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in "xy"]
+    held = [onnx.numpy_helper.from_array(weight, "w")]
+    graph = helper.make_graph([node], "g", ports[:1], ports[1:], held)
+    model = decompose(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+    (made,) = model.graph.node
+    (turned,) = (t for t in model.graph.initializer if t.name == made.input[1])
+    assert {a.name: helper.get_attribute_value(a) for a in made.attribute}["alpha"] == 0.5
+    assert "transB" not in {a.name for a in made.attribute}
+    assert np.array_equal(onnx.numpy_helper.to_array(turned), weight.T)
+
+
 def test_shape_inference_gets_no_large_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     weight = helper.make_tensor("w", TensorProto.FLOAT, [64, 64], [0.5] * 4096)
     low, high = (helper.make_tensor(n, TensorProto.FLOAT, [], [v]) for n, v in (("l", 0), ("h", 6)))

@@ -12,7 +12,7 @@ import onnx
 import onnxruntime
 import pytest
 from decoder_models import decoder
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper, parser
 from onnxruntime.transformers.float16 import convert_float_to_float16
 from run_plan import run_by_kernels
 from test_quantised import four_bit_model
@@ -21,7 +21,7 @@ from nnjit_studio.compiler.importer import BuiltModel, import_model
 from nnjit_studio.compiler.importer.generation import import_generation
 from nnjit_studio.compiler.importer.onnx.single_precision import single_precision
 from nnjit_studio.compiler.oracle.native_decode import NativeDecoder
-from nnjit_studio.errors import UnsupportedOpError
+from nnjit_studio.compiler.oracle.onnx_reference import OnnxReference
 from nnjit_studio.model import GenerationRequest
 from nnjit_studio.model.feeds import session_feeds
 from nnjit_studio.samples.zoo import write_model
@@ -183,9 +183,32 @@ def test_doubles_are_computed_in_float32(tmp_path: Path) -> None:
     got = run_by_kernels(built, tmp_path / "w.bin", feeds, "simd128")["y"]
     assert got.dtype == np.float32
     np.testing.assert_allclose(got, native(model, feeds)["y"], rtol=1e-6)
-    model.graph.input[0].type.tensor_type.elem_type = double
-    with pytest.raises(UnsupportedOpError, match=r"'x' is float64.*float32"):
-        single_precision(model)
+
+
+def test_an_input_in_double_precision_is_given_in_single(tmp_path: Path) -> None:
+    """Graphs inside nodes read it too, and an output may be the input itself."""
+    text = """
+    <ir_version: 9, opset_import: ["" : 17]>
+    g (double[3, 4] x, double[1] n, bool on) => (double[3, 4] y, double[1] n) {
+        scale = Constant<value = double {0.1}>()
+        scaled = Mul(x, scale)
+        y = If (on) <then_branch = a () => (double[3, 4] p) { p = Add(scaled, x) },
+                     else_branch = b () => (double[3, 4] q) { q = Sub(scaled, x) }>
+    }
+    """
+    model, path = parser.parse_model(text), tmp_path / "m.onnx"
+    onnx.save(model, path)
+    rng = np.random.default_rng(0)
+    feeds = {"x": rng.standard_normal((3, 4)).astype(np.float32), "on": np.array(True)}
+    feeds["n"] = np.ones(1, np.float32)
+    built = import_model(path, tmp_path / "w.bin")
+    assert [p.spec.dtype for p in built.plan.inputs] == ["f32", "f32", "bool"]
+    got = run_by_kernels(built, tmp_path / "w.bin", feeds, "simd128")
+    wide = {name: a.astype(np.float64) if a.dtype.kind == "f" else a for name, a in feeds.items()}
+    assert np.array_equal(got["n"], feeds["n"])
+    for expected in (native(model, wide)["y"], OnnxReference(path).run(feeds, ["y"])["y"]):
+        assert expected.dtype == np.float64
+        np.testing.assert_allclose(got["y"], expected, rtol=1e-6)
 
 
 def test_four_bit_weights_with_half_scales(tmp_path: Path) -> None:

@@ -109,6 +109,8 @@ test("sizes are sums of products of dimensions and operations on them", () => {
   assert.equal(textOf(size), "3 + -2*a*b + floordiv(a, 4) + max(a, 9)");
   assert.equal(scalarOf({ kind: "inverse", size: n }, { n: 4 }), 0x3e800000);
   assert.equal(scalarOf({ kind: "float", size: n }, { n: 1 }), 0x3f800000);
+  const scale = { kind: "quotient", size: n, over: [[-3], [1, "n"]] };
+  assert.deepEqual([3, 5].map((k) => scalarOf(scale, { n: k })), [0, 0x40200000]); // 0 and 2.5
 });
 
 test("tensors that live at once never overlap, and one that is over gives its place", () => {
