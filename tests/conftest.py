@@ -22,7 +22,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_finish() -> None:
     """What is loaded stays: a search for garbage need not go through it again and again."""
-    gc.collect()
     gc.freeze()
 
 

@@ -32,4 +32,4 @@ def build(function: Any, target: Any) -> Any:
     target
         ``tvm.target.Target``: this machine.
     """
-    return _built(StructuralKey([function, target]))
+    return _built(StructuralKey([function, target]))  # type: ignore[call-arg]  # its own __init__
