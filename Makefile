@@ -79,8 +79,9 @@ page: page-types
 	PATH="$(abspath $(BIN)):$$PATH" npm run --silent test
 
 # A file of tests stays in one worker, for the pages that its tests share; in the order of the tree,
-# so that the long files of tests/end2end do not come last.
-WORKERS ?= 2
+# so that the long files of tests/end2end do not come last. One worker more than two cores: a third
+# of the time of a worker is waiting for a page or another process.
+WORKERS ?= 3
 # Some machines say that Python writes no bytecode: then each of some hundred processes would compile
 # the sources anew, which is half of its start.
 unit: export PYTHONDONTWRITEBYTECODE :=

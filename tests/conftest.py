@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +18,11 @@ GOLDEN = Path(__file__).parent / "golden"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="rewrite recorded files")
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded stays: a search for garbage need not go through it again and again."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -21,6 +21,7 @@ from nnjit_studio.compiler.onnx_file.external import (
     tensors_of,
     widened_bytes,
 )
+from nnjit_studio.compiler.onnx_file.native import native_session
 from nnjit_studio.compiler.onnx_file.order import check_count, put_in_order
 from nnjit_studio.compiler.onnx_file.ports import take_single
 from nnjit_studio.errors import ModelError, NnjitError, UnsupportedOpError
@@ -223,21 +224,16 @@ def fold_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
     """
     import tempfile
 
-    import onnxruntime
-
     load_mapped(model)
 
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
     with tempfile.TemporaryDirectory() as folder:
-        options.optimized_model_filepath = str(Path(folder) / "folded.onnx")
+        folded = str(Path(folder) / "folded.onnx")
         try:
-            onnxruntime.InferenceSession(
-                model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-            )
-            return onnx.load(options.optimized_model_filepath)
+            native_session(
+                model.SerializeToString(), "ORT_ENABLE_BASIC", intra_op_num_threads=1,
+                optimized_model_filepath=folded,
+            )  # fmt: skip
+            return onnx.load(folded)
         except Exception:
             return model
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nnjit_studio.compiler.onnx_file.native import native_session
 from nnjit_studio.errors import ModelError
 
 _TYPES: dict[str, Any] = {
@@ -41,7 +42,6 @@ class NativeDecoder:
 
     def __init__(self, path: Path, prompt: Sequence[int]) -> None:
         import onnx
-        import onnxruntime
 
         from nnjit_studio.compiler.importer.decoder.branches import has_branches, take_branch
         from nnjit_studio.compiler.importer.decoder.parts import find_decoder
@@ -53,16 +53,9 @@ class NativeDecoder:
         changed = model.SerializeToString() if exact else b""
         take_branch(model, past=True)
         self._decoder = find_decoder(model)
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4
-        source: str | bytes = str(path)
-        if exact:
-            options.add_session_config_entry(_EXTERNAL, str(path.parent.resolve()))
-            source = changed
+        entries = {_EXTERNAL: str(path.parent.resolve())} if exact else {}
         try:
-            self._session = onnxruntime.InferenceSession(
-                source, options, providers=["CPUExecutionProvider"]
-            )
+            self._session = native_session(changed if exact else path, entries=entries)
         except Exception as e:  # ONNX Runtime raises types of its own
             raise ModelError(
                 f"Native ONNX Runtime cannot load {path.name!r}: {str(e)[:200]}",

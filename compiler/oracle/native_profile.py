@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nnjit_studio.compiler.onnx_file.native import native_session
 from nnjit_studio.compiler.oracle.onnx_reference import refused
 from nnjit_studio.model.native_run import NativeRun, NodeTime
 
@@ -32,18 +33,12 @@ def native_profile(path: Path, feeds: Mapping[str, NDArray[Any]]) -> NativeRun:
     UserError
         When ONNX Runtime cannot run it.
     """
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
-    options.enable_profiling = True
     with tempfile.TemporaryDirectory() as folder:
-        options.profile_file_prefix = str(Path(folder) / "run")
         try:
-            session = onnxruntime.InferenceSession(
-                str(path), options, providers=["CPUExecutionProvider"]
-            )
+            session = native_session(
+                path, intra_op_num_threads=1, enable_profiling=True,
+                profile_file_prefix=str(Path(folder) / "run"),
+            )  # fmt: skip
             given = widened(session, feeds)
             session.run(None, given)
             whole: list[float] = []

@@ -16,6 +16,7 @@ import onnx
 from numpy.typing import NDArray
 
 from nnjit_studio.compiler.onnx_file import check
+from nnjit_studio.compiler.onnx_file.native import NO_PASSES, native_session
 from nnjit_studio.compiler.oracle.exact_sums import with_exact_sums
 from nnjit_studio.errors import UserError
 
@@ -140,21 +141,17 @@ def run_part(
 
 
 def _session(model: onnx.ModelProto) -> Any:
-    import onnxruntime
-
-    options, model = onnxruntime.SessionOptions(), with_exact_sums(model)
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    options.enable_cpu_mem_arena = False  # it would keep what the largest run took
-    options.add_session_config_entry("session.disable_prepacking", "1")  # weights twice
-    providers = ["CPUExecutionProvider"]
+    model = with_exact_sums(model)
+    entries = {"session.disable_prepacking": "1"}  # it holds weights twice
+    arena = False  # it would keep what the largest run took
     try:
         if model.ByteSize() < MESSAGE_BYTES:
-            return onnxruntime.InferenceSession(model.SerializeToString(), options, providers)
+            data = model.SerializeToString()
+            return native_session(data, NO_PASSES, entries, enable_cpu_mem_arena=arena)
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "model.onnx"
             onnx.save_model(model, str(file), save_as_external_data=True, location="weights")
-            return onnxruntime.InferenceSession(str(file), options, providers)
+            return native_session(file, NO_PASSES, entries, enable_cpu_mem_arena=arena)
     except Exception as e:
         raise refused(e) from e
 

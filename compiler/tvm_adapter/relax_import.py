@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tvm import IRModule, ir, relax
+from tvm import IRModule, ir, register_global_func, relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.onnx_file.arrays import array_of
 from nnjit_studio.compiler.onnx_file.budget import progress
+from nnjit_studio.compiler.tvm_adapter import folding, scans, unit_axes
 from nnjit_studio.compiler.tvm_adapter import kv_cache as cache
-from nnjit_studio.compiler.tvm_adapter import scans, unit_axes
 from nnjit_studio.compiler.tvm_adapter.byte_function import BYTE_FUNCTION, ByteFunction
 from nnjit_studio.compiler.tvm_adapter.counting import (
     COUNTING_FORM,
@@ -105,6 +105,8 @@ onnx_frontend._get_convert_map = _with_own(onnx_frontend._get_convert_map)
 onnx_frontend.ONNXGraphImporter = NumberingImporter
 # Its own reads external data from the working directory.
 onnx_frontend.get_numpy = array_of
+# FoldConstant looks this up once, at its first constant.
+register_global_func("tirx.build", folding.build, override=True)
 
 
 def supported_operators() -> frozenset[str]:

@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 from run_plan import run_by_kernels
 
 from nnjit_studio.compiler.importer import import_model
+from nnjit_studio.compiler.onnx_file.native import native_session
 from nnjit_studio.errors import ModelError
 
 TABLE = Path(__file__).parents[2] / "docs" / "onnx-cases.md"
@@ -122,11 +122,8 @@ def _difference(case: OnnxCase, got: dict[str, Any], expected: dict[str, Any]) -
 
 def _native(model: onnx.ModelProto, case: OnnxCase) -> dict[str, Any] | None:
     """What ONNX Runtime computes, where it has the operator."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
     try:
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+        session = native_session(model.SerializeToString(), intra_op_num_threads=1)
         wanted = {p.name for p in session.get_inputs()}
         found = session.run(None, {n: a for n, a in case.feeds.items() if n in wanted})
     except Exception:  # of many kinds, and all mean that it has none

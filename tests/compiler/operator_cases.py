@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph, NotImplemented
 
+from nnjit_studio.compiler.onnx_file.native import NO_PASSES, native_session
 from nnjit_studio.compiler.oracle.exact_sums import with_exact_sums
 
 NUMPY: dict[str, Any] = {
@@ -90,14 +90,9 @@ def reference(case: Case) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     model = onnx.ModelProto()
     model.CopyFrom(case.model)
     names = [o.name for o in model.graph.output]
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    data = with_exact_sums(model).SerializeToString()
     try:
-        session = onnxruntime.InferenceSession(
-            with_exact_sums(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        session = native_session(data, NO_PASSES, intra_op_num_threads=1)
         values = session.run(names, case.feeds)
     except (NotImplemented, InvalidGraph, Fail):
         values = ReferenceEvaluator(model).run(names, case.feeds)

@@ -20,6 +20,7 @@ from nnjit_studio.compiler.importer.onnx.decompose import types_of
 from nnjit_studio.compiler.importer.onnx.rewriter import Types
 from nnjit_studio.compiler.onnx_file.arrays import array_of
 from nnjit_studio.compiler.onnx_file.check import opset_of
+from nnjit_studio.compiler.onnx_file.native import NO_PASSES, native_session
 from nnjit_studio.compiler.tvm_adapter.byte_function import BYTE_FUNCTION
 
 _BYTES = {TensorProto.INT8: np.int8, TensorProto.UINT8: np.uint8}
@@ -119,8 +120,6 @@ def _fits(function: _Function, types: Types) -> bool:
 
 def _table(function: _Function, numbers: Mapping[str, NDArray[Any]], kind: int, opset: int) -> Any:
     """Results for all bytes, from the smallest on; None where ONNX Runtime has none."""
-    import onnxruntime
-
     limits = np.iinfo(_BYTES[kind])
     every = np.arange(limits.min, limits.max + 1).astype(_BYTES[kind])
     nodes = list(function.nodes.values())
@@ -133,13 +132,8 @@ def _table(function: _Function, numbers: Mapping[str, NDArray[Any]], kind: int, 
         [numpy_helper.from_array(numbers[name].reshape(()), name) for name in sorted(read)],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    providers = ["CPUExecutionProvider"]
     try:
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers)
+        session = native_session(model.SerializeToString(), NO_PASSES, intra_op_num_threads=1)
         (table,) = session.run(None, {function.root: every})
     except Exception:  # it lacks an operator for these types
         return None

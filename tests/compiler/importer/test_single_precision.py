@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from decoder_models import decoder
 from onnx import TensorProto, helper, numpy_helper, parser
@@ -20,6 +19,7 @@ from test_quantised import four_bit_model
 from nnjit_studio.compiler.importer import BuiltModel, import_model
 from nnjit_studio.compiler.importer.generation import import_generation
 from nnjit_studio.compiler.importer.onnx.single_precision import single_precision
+from nnjit_studio.compiler.onnx_file.native import native_session
 from nnjit_studio.compiler.oracle.native_decode import NativeDecoder
 from nnjit_studio.compiler.oracle.onnx_reference import OnnxReference
 from nnjit_studio.model import GenerationRequest
@@ -31,10 +31,7 @@ Arrays = dict[str, np.ndarray]
 
 
 def native(model: onnx.ModelProto, feeds: Arrays) -> Arrays:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    session = native_session(model.SerializeToString(), intra_op_num_threads=1)
     wanted = [o.name for o in session.get_outputs()]
     return dict(zip(wanted, session.run(wanted, feeds), strict=True))
 
@@ -93,7 +90,7 @@ def test_a_half_model_is_its_float32_model(
     model = onnx.load(path)
     half = convert_float_to_float16(onnx.load(path), **FORMS[form])
     onnx.save(half, tmp_path / "half.onnx")
-    session = onnxruntime.InferenceSession(half.SerializeToString())
+    session = native_session(half.SerializeToString())
     feeds = session_feeds(session, {})
     floats = {n: a.astype(np.float32) for n, a in feeds.items()}
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 import pytest
 from run_plan import run_by_kernels
 
 from nnjit_studio.compiler.importer import import_model
+from nnjit_studio.compiler.onnx_file.native import native_session
 from nnjit_studio.model.feeds import session_feeds
 from nnjit_studio.samples.zoo import MODELS, write_model
 
@@ -20,9 +20,7 @@ FAMILIES = [name for name in MODELS if name not in ("gpt2", "distilbert")]
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_model_of_the_zoo_equals_onnxruntime(name: str, tmp_path: Path) -> None:
     path = write_model(name, tmp_path / "m.onnx", small=True)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(path, options)
+    session = native_session(path, intra_op_num_threads=1)
     feeds = session_feeds(session, {})
     feeds = {n: a % 31 if a.dtype == np.int64 else a for n, a in feeds.items()}
     if "attention_mask" in feeds:
