@@ -36,6 +36,11 @@ THREADS_CHOICES = (64, 128, 256, 512)
 R0_CHOICES = (1, 2, 4, 8)
 DECODING_INSTRUCTIONS = 4.0
 """For each element that is decoded: a shift, a mask, the zero point, the scale."""
+SQUARE = 64
+MANY_WORKGROUPS = 512
+"""Of a product that nobody tuned: about four of 128 threads on each core of a large GPU."""
+SHORTEST_PART = 1024
+UNTUNED_SPLITS = (1, 2, 4)
 MANY_ROWS = 4
 """From so many rows on a thread holds one word at a time."""
 IN_FLIGHT_BYTES = 32 << 10
@@ -104,9 +109,18 @@ def four_bit_problem(workload: Workload, gpu: GpuProfile) -> FourBitProblem | Fo
 
 @lru_cache(maxsize=64)
 def untuned_4bit(m: int, k: int, n: int) -> GpuCandidate:
-    """Settings of many rows that run on every device: the best expected of a GPU of middle size."""
-    tiles = FourBitTiles(1, m, k, n, ANY_GPU, False).tiles
-    return tiles[0] if tiles else GpuCandidate(4, 4, 4, 32, 32, 16)
+    """Settings of many rows that run on every device.
+
+    Squares of 64 by 64, whose reduction is split until a large GPU has workgroups enough; of fewer
+    rows the best expected of a GPU of middle size.
+    """
+    if m <= SQUARE // 2:
+        tiles = FourBitTiles(1, m, k, n, ANY_GPU, False).tiles
+        return tiles[0] if tiles else GpuCandidate(4, 4, 4, 32, 32, 16)
+    workgroups = -(-m // SQUARE) * -(-n // SQUARE)
+    wanted = min(MANY_WORKGROUPS / workgroups, k / SHORTEST_PART)
+    split = next((s for s in UNTUNED_SPLITS if s >= wanted), UNTUNED_SPLITS[-1])
+    return GpuCandidate(4, 8, 8, SQUARE, SQUARE, 8, split)
 
 
 def four_bit_candidates(problem: FourBitProblem) -> list[GpuCandidate]:
