@@ -16,7 +16,6 @@ from nnjit_studio.compiler.ir.tensor_ir import Program, stage_expressions
 from nnjit_studio.compiler.recognize.quantised import Quantised, recognize_4bit
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
 
-
 _NAME = "gated"
 
 
