@@ -102,17 +102,16 @@ def decoded_of(c: Contraction, matrix: Matrix4, candidate: GpuCandidate) -> Deco
     Raises
     ------
     CompileError
-        When a thread's columns, or the matrix, are not in whole vectors.
+        When a thread's columns, its depth, or the matrix are not in whole vectors and words.
     """
-    if candidate.x0 % COLUMNS or matrix.n % COLUMNS or matrix.block % WORD:
+    units = (candidate.x0, COLUMNS), (matrix.n, COLUMNS), (matrix.block, WORD), (candidate.r1, WORD)
+    if any(size % unit for size, unit in units):
         raise CompileError(
-            f"{candidate} does not fit: columns or depth are not in whole vectors and blocks.",
+            f"{candidate} does not fit: columns or depth are not in whole vectors and words.",
             "Choose another candidate.",
         )
     depth, per_k = candidate.r1, WORD
-    while per_k > 1 and (
-        depth % per_k or depth // per_k * (candidate.x1 // COLUMNS) < candidate.threads
-    ):
+    while per_k > 1 and depth // per_k * (candidate.x1 // COLUMNS) < candidate.threads:
         per_k //= 2
     side = sides(c)[1]
     return Decoded(side, candidate.x1, depth, candidate.threads, COLUMNS, per_k, COLUMNS, matrix)
