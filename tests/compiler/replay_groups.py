@@ -22,8 +22,7 @@ from nnjit_studio.compiler.wgsl.core.document import Dispatch, KernelDocument
 from nnjit_studio.compiler.wgsl.core.peak import copy_document, peak_document
 from nnjit_studio.compiler.wgsl.templates.gemv_4bit import gemv_4bit
 from nnjit_studio.compiler.wgsl.templates.gemv_operands import Plain, Stored
-from nnjit_studio.compiler.wgsl.templates.nibbles import DECODINGS, F16
-from nnjit_studio.compiler.wgsl.templates.stored_4bit import Matrix4
+from nnjit_studio.compiler.wgsl.templates.nibbles import DECODINGS, F16, Matrix4
 from nnjit_studio.compiler.wgsl.templates.subgroup_matrix import matrix_product, matrix_space
 from nnjit_studio.records import GPU_TIERS, TIERS
 from nnjit_studio.records.candidate import Candidate

@@ -14,8 +14,7 @@ from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.wgsl.core.document import Shader
 from nnjit_studio.compiler.wgsl.core.operand import Fetch, sides
 from nnjit_studio.compiler.wgsl.core.syntax import indented, plus, times
-from nnjit_studio.compiler.wgsl.templates.nibbles import COLUMNS, OFFSETS, WORD, decoded
-from nnjit_studio.compiler.wgsl.templates.stored_4bit import Matrix4
+from nnjit_studio.compiler.wgsl.templates.nibbles import COLUMNS, OFFSETS, WORD, Matrix4, decoded
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 

@@ -18,10 +18,10 @@ from nnjit_studio.compiler.wgsl.templates.nibbles import (
     F16,
     OFFSETS,
     WORD,
+    Matrix4,
     decoded,
     halves,
 )
-from nnjit_studio.compiler.wgsl.templates.stored_4bit import Matrix4
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 

@@ -18,8 +18,7 @@ from nnjit_studio.compiler.wgsl.templates.decoded_tiles import decoded_of
 from nnjit_studio.compiler.wgsl.templates.gemv_4bit import gemv_4bit, threads_of
 from nnjit_studio.compiler.wgsl.templates.gemv_operands import Plain
 from nnjit_studio.compiler.wgsl.templates.matmul import tiled
-from nnjit_studio.compiler.wgsl.templates.nibbles import COLUMNS
-from nnjit_studio.compiler.wgsl.templates.stored_4bit import Matrix4
+from nnjit_studio.compiler.wgsl.templates.nibbles import COLUMNS, Matrix4
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.space.webgpu.matmul_4bit import untuned_4bit
 

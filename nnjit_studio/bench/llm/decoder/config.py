@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnjit_studio.compiler.wgsl.templates.stored_4bit import Matrix4
+from nnjit_studio.compiler.wgsl.templates.nibbles import Matrix4
 from nnjit_studio.errors import UserError
 
 BLOCK = 32
