@@ -81,14 +81,8 @@ def _groups(calls: ImportedCalls) -> list[list[_Product]]:
         product = _product(call, position)
         if product is None or call.outputs[0].name in results:
             continue
-        key = (
-            product.a.name,
-            product.m,
-            product.k,
-            product.block,
-            product.zero,
-            len(product.weights),
-        )
+        p = product
+        key = (p.a.name, p.m, p.k, p.block, p.zero, len(p.weights))
         group = open_groups.get(key)
         if group is None or position - group[0].position > _NEAR:
             group = open_groups[key] = []
@@ -125,7 +119,7 @@ def _product(call: ProgramCall, position: int) -> _Product | None:
     c = four.contraction if four is not None else recognize(program)
     if c is None or c.batch or not c.packable or (c.a.offset, c.a.column) != (0, 1):
         return None
-    if c.m > 1 and c.a.row != c.k:
+    if (four is None or c.m > 1) and c.a.row != c.k:
         return None
     given = dict(zip((b.name for b in program.buffers), call.inputs, strict=False))
     a, weight = given[c.a.buffer], given[c.b.buffer]
