@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,6 +33,7 @@ class Compiled:
     trial: Trial
     fixed: Sizes
     half_weights: bool
+    on_phase: Callable[[str], None]
 
     def check(self, at: Sequence[Sizes]) -> None:
         """Compare shapes and numbers with native ONNX Runtime's."""
@@ -43,7 +44,15 @@ class Compiled:
                     text = ", ".join(f"{name}={n}" for name, n in sizes.items())
                     raise refused(f"no formula holds at {text}")
         whole = [{**self.fixed, **sizes} for sizes in at]
-        check_numbers(self.plan, self.kernels, self.weights, self.trial, whole, self.half_weights)
+        check_numbers(
+            self.plan,
+            self.kernels,
+            self.weights,
+            self.trial,
+            whole,
+            self.half_weights,
+            self.on_phase,
+        )
 
 
 def checked(model: Compiled) -> tuple[OpenPlan, tuple[str, ...]]:

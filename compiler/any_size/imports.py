@@ -199,8 +199,7 @@ def import_any(
         importer.store.finish_plan(more=True)
         plan = replace(form.plan, weights_bytes=importer.store.nbytes)
         fixed = variant.found.fixed
-        on_phase("checking the numbers")
-        made = Compiled(plan, form.kernels, weights_file, trial, fixed, half_weights)
+        made = Compiled(plan, form.kernels, weights_file, trial, fixed, half_weights, on_phase)
         plan, notes = checked(made)
         return AnySize(plan, form.kernels, (*form.notes, *notes))
 

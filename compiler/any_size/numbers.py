@@ -6,7 +6,7 @@ rubbish, so that what a kernel fails to write is seen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,7 @@ def check_numbers(
     trial: Trial,
     at: Sequence[Sizes],
     half_weights: bool,
+    on_phase: Callable[[str], None] = lambda phase: None,
 ) -> float:
     """Compare the outputs at these sizes, in both tiers, with native ONNX Runtime.
 
@@ -77,8 +78,9 @@ def check_numbers(
     limit = ROUNDED_TOLERANCE if trial.rounds else limit
     runners = [OpenRunner(plan, kernels, weights, tier) for tier in TIERS]
     for sizes in at:
-        feeds, wanted = trial.values(sizes)
         text = ", ".join(f"{d.name}={sizes[d.name]}" for d in plan.dims)
+        on_phase(f"checking the numbers at {text}")
+        feeds, wanted = trial.values(sizes)
         for runner in runners:
             try:
                 found = runner.run(sizes, feeds)

@@ -28,6 +28,7 @@ from nnjit_studio.compiler.any_size.inputs import (
 )
 from nnjit_studio.compiler.any_size.windows import windows
 from nnjit_studio.compiler.onnx_file import check
+from nnjit_studio.compiler.onnx_file.budget import progress
 from nnjit_studio.compiler.onnx_file.ports import dims_of
 from nnjit_studio.compiler.oracle.onnx_reference import OnnxReference
 from nnjit_studio.errors import ModelError, UserError
@@ -148,7 +149,9 @@ class Trial:
         """The arrays that the model is run on at these sizes, and what it makes of them."""
         shapes = input_shapes(self.inputs, sizes)
         feeds = {n: np.resize(self._feeds[n], shape) for n, shape in shapes.items()}
-        return feeds, self._reference.run(feeds, names or self.outputs)
+        found = self._reference.run(feeds, names or self.outputs)
+        progress()
+        return feeds, found
 
     def largest(self, name: str, sizes: Sizes) -> int:
         """The largest size of a dimension that runs, the others being these; at most 2048."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import product
 
 import replay_models
@@ -11,8 +10,6 @@ import replay_programs as programs
 from replay_programs import Recorded, all_kernels, compiled, spelt
 from wgsl_programs import PROGRAMS
 
-from nnjit_studio.bench.llm.decoder.config import TINY
-from nnjit_studio.bench.llm.decoder.plan import decoder_plan
 from nnjit_studio.compiler.microbench import kernels as microbench
 from nnjit_studio.compiler.microbench.variants import common_matmul, variants
 from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES, compile_program
@@ -112,20 +109,6 @@ def _document(dispatch: Dispatch) -> KernelDocument:
     return KernelDocument((dispatch,))
 
 
-def decoder() -> Recorded:
-    """Every kernel of the decoder of a toy, and its plan."""
-    three = replace(TINY, width=192, heads=6, splits=3, vocabulary=160)
-    for name, config in (("tiny", TINY), ("three splits", three)):
-        for subgroups in (False, True):
-            plan = decoder_plan(config, subgroups=subgroups)
-            words = f"{name}{' subgroups' * subgroups}"
-            for kernel, made in plan.kernels.items():
-                yield f"{words} {kernel}", _document(made[0].dispatch).to_bytes()
-            yield f"{words} plan", replay_models.as_json(plan.to_json())
-            many = decoder_plan(config, tune=True, subgroups=subgroups, f16=True)
-            yield f"{words} to be tuned", replay_models.as_json(many.to_json())
-
-
 def _templates() -> dict[str, Callable[[], Recorded]]:
     """Both backends of what both have a template or a schedule for."""
     sources = {
@@ -161,7 +144,6 @@ GROUPS: dict[str, Callable[[], Recorded]] = {
     "wgsl_forms": wgsl_forms,
     "wgsl_subgroup_matrix": subgroup_matrices,
     "wgsl_gemv_4bit": gemv_4bit_forms,
-    "wgsl_decoder": decoder,
     "generation": replay_models.generation,
     "importer_forms": replay_models.importer_forms,
     **{

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,26 +13,58 @@ from nnjit_studio.bench.gpu.gemv4_chain import BLOCK, CHAIN_BYTES, DTYPES, Chain
 from nnjit_studio.bench.gpu.kernels import GpuPolicy
 from nnjit_studio.bench.gpu.page import BenchPage, gpu_page
 from nnjit_studio.bench.gpu.tables import adapter_text
-from nnjit_studio.bench.llm.decoder.plan import settings
 from nnjit_studio.bench.options import BenchOptions, Note
 from nnjit_studio.bench.report import Report, Table, spread_text
 from nnjit_studio.bench.statistics import spread
 from nnjit_studio.compiler.wgsl.templates.gemv_4bit import gemv_4bit, threads_of
 from nnjit_studio.compiler.wgsl.templates.gemv_operands import Plain, Stored
-from nnjit_studio.compiler.wgsl.templates.nibbles import Matrix4
+from nnjit_studio.compiler.wgsl.templates.nibbles import DECODINGS, F16, REQUIRES, Matrix4
 from nnjit_studio.errors import CompileError, UserError
+from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.verdict.figures import relative_error
 
 POLICY = GpuPolicy(rounds=7, sample_ms=10.0, readbacks=0)
 
 
+@dataclass(frozen=True)
+class Setting:
+    """What a product of one row can be made with."""
+
+    candidate: GpuCandidate
+    decoding: str
+    subgroups: bool
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """Features of WebGPU, and with the prefix ``wgsl:`` of the language."""
+        decoding = REQUIRES.get(self.decoding)
+        return ("subgroups",) * self.subgroups + ((decoding,) if decoding else ())
+
+    def __str__(self) -> str:
+        return f"{self.candidate},{self.decoding}{',subgroups' * self.subgroups}"
+
+
+def settings(k: int, subgroups: bool, f16: bool) -> Iterator[Setting]:
+    """Those that are worth a measurement: columns, threads, words in flight, decoding.
+
+    With ``f16`` those that multiply in f16 are there too.
+    """
+    for columns, threads, unroll in product((16, 32, 64), (128, 256, 512), (2, 4, 8)):
+        depth = 8 * threads // (columns // 4)
+        if depth * unroll > k + depth:
+            continue
+        central = columns < 64 and unroll == 4
+        for decoding in (*(DECODINGS if central else DECODINGS[1:2]), *(F16,) * f16):
+            yield Setting(GpuCandidate(4, 1, unroll, columns, 1, depth), decoding, subgroups)
+
+
 def variants(k: int, n: int, dtype: str, subgroups: bool) -> list[dict[str, Any]]:
     """Our kernels for one size in every setting that fits it, for the page to choose from."""
     found = []
-    matrix = Matrix4(k, n, block=BLOCK, half_scales=dtype == "f16")
-    modes = (False, True) if subgroups else (False,)
     f16 = dtype == "f16"
-    for setting in (s for mode in modes for s in settings(k, n, mode, f16=f16)):
+    matrix = Matrix4(k, n, block=BLOCK, half_scales=f16)
+    modes = (False, True) if subgroups else (False,)
+    for setting in (s for mode in modes for s in settings(k, mode, f16)):
         try:
             dispatch = gemv_4bit(
                 matrix, setting.candidate, Plain("x", k), Stored("y", n),

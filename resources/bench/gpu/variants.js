@@ -58,7 +58,7 @@ export async function timed(gpu, commands, repeats) {
  * @param {GpuDevice} gpu
  * @param {readonly Command[]} commands
  */
-export async function repeatsFor(gpu, commands) {
+async function repeatsFor(gpu, commands) {
   await timed(gpu, commands, 1);
   const ms = await timed(gpu, commands, 1);
   const wanted = Math.max(SAMPLE_MS, (STEPS * gpu.timestamps.quantum_ns) / 1e6);

@@ -13,6 +13,7 @@ import pytest
 from exact_native import exact_session
 from onnx import TensorProto, helper, numpy_helper
 
+from nnjit_studio.compiler.any_size import probe
 from nnjit_studio.compiler.any_size.imports import import_any
 from nnjit_studio.compiler.any_size.kernels import compiled as kernels
 from nnjit_studio.compiler.any_size.numbers import OpenRunner, check_numbers, difference
@@ -251,11 +252,25 @@ def test_numbers_that_differ_from_onnx_runtime_are_refused(tmp_path: Path) -> No
     assert made is not None
     at = [{"batch": 1}, {"batch": 10}]
     trial = Trial(path, feeds)
-    assert check_numbers(made.plan, made.kernels, weights, trial, at, False) < 1e-5
+    told: list[str] = []
+    assert check_numbers(made.plan, made.kernels, weights, trial, at, False, told.append) < 1e-5
+    assert told == [f"checking the numbers at batch={n}" for n in (1, 10)]
     damaged = np.fromfile(weights, np.float32)
     damaged[::-1].tofile(weights)
     with pytest.raises(ModelError, match=r"y differs from ONNX Runtime's by .* at batch=1"):
         check_numbers(made.plan, made.kernels, weights, trial, at, False)
+
+
+def test_each_run_in_onnx_runtime_is_a_sign_of_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a large model whose numbers are being checked seems to stand still, and is ended."""
+    signs: list[None] = []
+    monkeypatch.setattr(probe, "progress", lambda: signs.append(None))
+    trial = Trial(layers(tmp_path), {"x": rand(3, 20)})
+    for batch in (1, 2, 3):
+        trial.values({"batch": batch})
+    assert len(signs) == 3
 
 
 def test_the_difference_of_outputs() -> None:

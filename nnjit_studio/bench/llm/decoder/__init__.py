@@ -1,1 +1,0 @@
-"""A Llama-shaped decoder as a list of fused dispatches: five a layer, one token a list."""
