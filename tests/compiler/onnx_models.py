@@ -15,6 +15,7 @@ def save(
     inputs: dict[str, list[int | str]],
     outputs: dict[str, list[int]],
     weights: dict[str, np.ndarray] | None = None,
+    domains: tuple[str, ...] = ("",),
 ) -> Path:
     """Write a float model; string dimensions stay open."""
     graph = helper.make_graph(
@@ -24,8 +25,8 @@ def save(
         [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in outputs.items()],
         [numpy_helper.from_array(a, n) for n, a in (weights or {}).items()],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    onnx.save(model, str(path))
+    opsets = [helper.make_opsetid(domain, 1 if domain else 17) for domain in domains]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), str(path))
     return path
 
 

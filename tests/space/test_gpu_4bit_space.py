@@ -11,7 +11,7 @@ from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
 from nnjit_studio.space import build_lite_space
 from nnjit_studio.space.lite_space import explain
-from nnjit_studio.space.webgpu.matmul_4bit import four_bit_problem
+from nnjit_studio.space.webgpu.matmul_4bit import four_bit_problem, untuned_4bit
 from nnjit_studio.tuner.search.gpu_cost_model import prior_of
 
 SMALL = GpuProfile(cores=16)
@@ -65,6 +65,15 @@ def test_a_large_gpu_is_filled_first() -> None:
     problem = four_bit_problem(workload(1, 4096, 4096), LARGE)
     best = space.entries[0].candidate
     assert problem.workgroups(best) * problem.threads(best) >= 132 * 256
+
+
+@pytest.mark.parametrize(("m", "n", "split"), [(128, 4096, 4), (128, 12288, 2), (512, 11008, 1)])
+def test_many_rows_untuned_fit_any_device_and_fill_a_large_one(m: int, n: int, split: int) -> None:
+    found = untuned_4bit(m, 4096, n)
+    assert found.split == split and found.threads <= 128
+    problem = four_bit_problem(workload(m, 4096, n), SMALL)
+    assert problem.shared_bytes(found) <= SMALL.limit("maxComputeWorkgroupStorageSize")
+    assert problem.workgroups(found) * found.split >= 256
 
 
 def test_why_a_candidate_is_out_is_told() -> None:

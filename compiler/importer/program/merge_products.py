@@ -1,7 +1,8 @@
-"""Products of one input with several weights become one: Q, K and V of attention.
+"""Products of one input with several weights become one: Q, K and V of attention, gate and up.
 
-The weights stand side by side in one, the results are slices of its output. That pays where every
-reader of a slice can read it in place; a merge whose slices would have to be copied is undone.
+Weights are float32, or 4 bits with scales and zero points. They stand side by side in one, the
+results are slices of its output. That pays where every reader of a slice can read it in place; a
+merge whose slices would have to be copied is undone.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnjit_studio.compiler.importer.program.fold_views import fold_views
+from nnjit_studio.compiler.importer.program.part_gates import part_gates
 from nnjit_studio.compiler.ir.affine import linear_form
 from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
     Binary,
     Buffer,
+    Cast,
     Const,
     Expr,
     Load,
@@ -29,6 +32,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 )
 from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR, Contraction
 from nnjit_studio.compiler.recognize.matmul import recognize
+from nnjit_studio.compiler.recognize.quantised import NIBBLES_IN_WORD, recognize_4bit
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, Origin, ProgramCall, Value
 
 _NEAR = 16
@@ -37,7 +41,7 @@ _NEAR = 16
 
 @dataclass(frozen=True)
 class _Product:
-    """``out[m, n] = sum_k a[m, k] * w[k, n] (+ bias[n])``, all dense."""
+    """``out[m, n] = sum_k a[m, k] * w[k, n] (+ bias[n])``, all dense; ``w`` may be in 4 bits."""
 
     call: ProgramCall
     position: int
@@ -45,15 +49,21 @@ class _Product:
     n: int
     k: int
     a: Value
-    weight: Value
+    weights: tuple[Value, ...]
+    """The matrix; of 4 bits its words, scales and, if there are any, zero points."""
     bias: Value | None
+    block: int = 0
+    """Of 4 bits: steps of k that share a scale."""
+    zero: float = 0.0
+    """Of 4 bits: the zero point where there is no buffer of them."""
 
 
 def merge_products(calls: ImportedCalls) -> ImportedCalls:
     """The same model with views folded and products of one input merged where that pays."""
-    groups = _groups(calls)
+    parted = part_gates(calls)
+    groups = _groups(parted)
     while groups:
-        merged = _merged(calls, groups)
+        merged = _merged(parted, groups)
         folded = fold_views(merged)
         left = {value.name for call in folded.calls for value in call.outputs}
         kept = [g for g in groups if not any(p.call.outputs[0].name in left for p in g)]
@@ -71,7 +81,8 @@ def _groups(calls: ImportedCalls) -> list[list[_Product]]:
         product = _product(call, position)
         if product is None or call.outputs[0].name in results:
             continue
-        key = (product.a.name, product.m, product.k)
+        p = product
+        key = (p.a.name, p.m, p.k, p.block, p.zero, len(p.weights))
         group = open_groups.get(key)
         if group is None or position - group[0].position > _NEAR:
             group = open_groups[key] = []
@@ -82,39 +93,55 @@ def _groups(calls: ImportedCalls) -> list[list[_Product]]:
     used: dict[str, set[tuple[str, ...]]] = {}
     for group in groups:
         for product in group:
-            used.setdefault(product.weight.name, set()).add(_names(group))
+            used.setdefault(product.weights[0].name, set()).add(_names(group))
     inside = {id(p.call) for group in groups for p in group}
     outside = {v.name for c in calls.calls if id(c) not in inside for v in c.inputs}
     return [
         group
         for group in groups
-        if all(p.weight.name not in outside and len(used[p.weight.name]) == 1 for p in group)
+        if all(_name(p) not in outside and len(used[_name(p)]) == 1 for p in group)
     ]
 
 
 def _names(group: Sequence[_Product]) -> tuple[str, ...]:
-    return tuple(p.weight.name for p in group)
+    return tuple(_name(p) for p in group)
+
+
+def _name(p: _Product) -> str:
+    return p.weights[0].name
 
 
 def _product(call: ProgramCall, position: int) -> _Product | None:
     program = call.program
     if len(call.outputs) != 1 or not any(b.constant for b in program.buffers):
         return None
-    c = recognize(program)
-    if c is None or c.batch or not c.packable or (c.a.offset, c.a.row, c.a.column) != (0, c.k, 1):
+    four = recognize_4bit(program)
+    c = four.contraction if four is not None else recognize(program)
+    if c is None or c.batch or not c.packable or (c.a.offset, c.a.column) != (0, 1):
+        return None
+    if (four is None or c.m > 1) and c.a.row != c.k:
         return None
     given = dict(zip((b.name for b in program.buffers), call.inputs, strict=False))
     a, weight = given[c.a.buffer], given[c.b.buffer]
     (store,) = c.epilogue
     form = linear_form(store.index)
     rows = {c.m_var: c.n} if c.m > 1 else {}
-    if form != (0, {**rows, c.n_var: 1}) or a.constant is not None or weight.dtype != "f32":
+    if form != (0, {**rows, c.n_var: 1}) or a.constant is not None:
         return None
     bias = _bias(store.value, c, given)
     plain = store.value == Var(ACCUMULATOR)
     if bias is None and not plain:
         return None
-    return _Product(call, position, c.m, c.n, c.k, a, weight, bias)
+    if four is None:
+        single = (weight,) if weight.dtype == "f32" else None
+        return single and _Product(call, position, c.m, c.n, c.k, a, single, bias)
+    if four.group_stride != c.n:
+        return None
+    weights, zero = [weight, given[four.scale]], four.zero
+    if isinstance(zero, str):
+        weights.append(given[zero])
+        zero = 0.0
+    return _Product(call, position, c.m, c.n, c.k, a, tuple(weights), bias, four.block, zero)
 
 
 def _bias(value: Expr, c: Contraction, given: dict[str, Value]) -> Value | None:
@@ -147,10 +174,9 @@ def _merged(calls: ImportedCalls, groups: Sequence[Sequence[_Product]]) -> Impor
 def _one(group: Sequence[_Product]) -> list[ProgramCall]:
     """The product of all weights, and a slice for each result."""
     first = group[0]
-    m, k, n = first.m, first.k, sum(p.n for p in group)
-    name = "|".join(p.weight.name for p in group)
-    weight = Value(name, (k, n), "f32", np.concatenate([_matrix(p) for p in group], axis=1))
-    inputs, biased = [first.a, weight], any(p.bias for p in group)
+    m, n = first.m, sum(p.n for p in group)
+    weights = [_beside(group, i) for i in range(len(first.weights))]
+    inputs, biased = [first.a, *weights], any(p.bias for p in group)
     if biased:
         parts = [_vector(p) for p in group]
         names = "|".join(p.bias.name if p.bias else str(p.n) for p in group)
@@ -160,7 +186,7 @@ def _one(group: Sequence[_Product]) -> list[ProgramCall]:
     parts_of = [name for p in group for name in p.call.origin.tensors[:1]]
     tensors = ("|".join(parts_of),) if len(parts_of) == len(group) and all(parts_of) else ()
     origin = Origin(nodes, tensors)
-    joined = ProgramCall(_program(first.a, m, k, n, biased), tuple(inputs), (whole,), origin)
+    joined = ProgramCall(_program(first, weights, n, biased), tuple(inputs), (whole,), origin)
     result = [joined]
     start = 0
     for p in group:
@@ -170,9 +196,16 @@ def _one(group: Sequence[_Product]) -> list[ProgramCall]:
     return result
 
 
-def _matrix(p: _Product) -> NDArray[np.float32]:
-    assert p.weight.constant is not None
-    return p.weight.constant.reshape(p.k, p.n)
+def _beside(group: Sequence[_Product], which: int) -> Value:
+    """The weights, or their scales or zero points, side by side."""
+    values = [p.weights[which] for p in group]
+    parts = [
+        v.constant.reshape(-1, p.n)
+        for v, p in zip(values, group, strict=True)
+        if v.constant is not None
+    ]
+    whole = np.concatenate(parts, axis=1)
+    return Value("|".join(v.name for v in values), whole.shape, values[0].dtype, whole)
 
 
 def _vector(p: _Product) -> NDArray[np.float32]:
@@ -187,27 +220,50 @@ def _at(row: str, step: int, column: str, offset: int = 0) -> Expr:
     return total + offset if offset else total
 
 
-def _program(a: Value, m: int, k: int, n: int, biased: bool) -> Program:
+def _program(first: _Product, weights: Sequence[Value], n: int, biased: bool) -> Program:
+    m, k = first.m, first.k
     out, result = _at("i0", n, "i1"), "ws0" if biased else "out0"
-    product = Load("in0", _at("i0", k, "i2")) * Load("in1", _at("i2", n, "i1"))
+    reduced, product = _four_bits(first, n) if first.block else _floats(k, n)
     axes = (Axis("i0", m), Axis("i1", n))
     stages = [
         Stage(
             "matmul",
-            (*axes, Axis("i2", k, "reduce")),
+            (*axes, *reduced),
             (Store(result, out, Load(result, out) + product),),
             (Store(result, out, Const(0.0, "f32")),),
         )
     ]
-    buffers = [Buffer("in0", "f32", a.shape, "input"), Buffer("in1", "f32", (k, n), "input", True)]
+    buffers = [Buffer("in0", "f32", first.a.shape, "input")]
+    buffers += [Buffer(f"in{i}", w.dtype, w.shape, "input", True) for i, w in enumerate(weights, 1)]
     if biased:
-        total = Load("ws0", out) + Load("in2", Var("i1"))
+        bias = f"in{len(buffers)}"
+        total = Load("ws0", out) + Load(bias, Var("i1"))
         stages.append(Stage("add", axes, (Store("out0", out, total),)))
-        buffers.append(Buffer("in2", "f32", (n,), "input", True))
+        buffers.append(Buffer(bias, "f32", (n,), "input", True))
     buffers.append(Buffer("out0", "f32", (m, n), "output"))
     if biased:
         buffers.append(Buffer("ws0", "f32", (m, n), "workspace"))
     return Program("matmul_add" if biased else "matmul", tuple(buffers), tuple(stages))
+
+
+def _floats(k: int, n: int) -> tuple[tuple[Axis, ...], Expr]:
+    product = Load("in0", _at("i0", k, "i2")) * Load("in1", _at("i2", n, "i1"))
+    return (Axis("i2", k, "reduce"),), product
+
+
+def _four_bits(p: _Product, n: int) -> tuple[tuple[Axis, ...], Expr]:
+    """As :func:`recognize_4bit` reads it: block ``i2``, word ``i3`` of a block, value ``i4``."""
+    words = p.block // NIBBLES_IN_WORD
+    axes = (p.k // p.block, words, NIBBLES_IN_WORD)
+    reduced = tuple(Axis(f"i{i}", extent, "reduce") for i, extent in enumerate(axes, 2))
+    row = Var("i2") * words + Var("i3")
+    word = Load("in1", row * n + Var("i1"))
+    bits = Binary("bitand", Binary("shr", word, Var("i4") * 4), Const(15, "i32"))
+    group = _at("i2", n, "i1")
+    zero = Cast(Load("in3", group), "f32") if len(p.weights) > 2 else Const(p.zero, "f32")
+    factor = Load("in0", Var("i0") * p.k + (row * NIBBLES_IN_WORD + Var("i4")))
+    value = Binary("sub", Cast(bits, "f32"), zero)
+    return reduced, factor * (value * Load("in2", group))
 
 
 def _slice(p: _Product, n: int, start: int) -> Program:

@@ -9,6 +9,7 @@ registers: a thread fetches ``per_k`` steps of ``width`` rows.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from nnjit_studio.compiler.recognize.contraction import Contraction, Operand
@@ -165,6 +166,10 @@ class Fetch:
     def size(self) -> int:
         """Vectors of one tile in workgroup memory."""
         return self.pitch * self.depth
+
+    def bind(self, shader: Shader, argument: Callable[[str], str]) -> None:
+        """Bind what is fetched; ``argument`` tells a buffer's name in the document."""
+        self.side.bind(shader, argument(self.side.buffer), self.load)
 
     def _register(self, turn: int, number: int) -> str:
         return f"next{self.side.name}{turn}_{number}"

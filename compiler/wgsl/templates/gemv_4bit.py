@@ -10,7 +10,6 @@ of a large matrix can be in flight at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from nnjit_studio.compiler.wgsl.core.document import Dispatch, Shader
@@ -19,6 +18,7 @@ from nnjit_studio.compiler.wgsl.templates.nibbles import (
     F16,
     OFFSETS,
     WORD,
+    Matrix4,
     decoded,
     halves,
 )
@@ -27,36 +27,6 @@ from nnjit_studio.records.gpu_candidate import GpuCandidate
 
 _SUMS_BYTES = 8192
 """Workgroup memory for sums at a time, half of what every device has; more threads take more."""
-
-
-@dataclass(frozen=True)
-class Matrix4:
-    """How a K x N matrix is stored in 4 bits."""
-
-    k: int
-    n: int
-    words: str = "words"
-    scales: str = "scales"
-    zeros: str = ""
-    """Name of the buffer of zero points, u8, laid out as the scales; or empty."""
-    block: int = 32
-    """Values along k that share a scale."""
-    half_scales: bool = False
-    """Whether the scales are f16, else f32."""
-    zero: float = 8.0
-    """The zero point where ``zeros`` is empty."""
-    stride: int = 0
-    """Elements from one row of scales to the next; 0 for ``n``."""
-
-    @property
-    def rows(self) -> int:
-        """Rows of words."""
-        return self.k // WORD
-
-    @property
-    def nbytes(self) -> int:
-        """Of words and scales: what a product must read at least."""
-        return self.k * self.n // 2 + self.k // self.block * self.n * (2 if self.half_scales else 4)
 
 
 class Activation(Protocol):
@@ -146,13 +116,7 @@ def gemv_4bit(
     if subgroups:
         shader.line("diagnostic(off, subgroup_uniformity);")
     threads, y0 = threads_of(candidate), candidate.y0
-    stride = (matrix.stride or matrix.n) // COLUMNS
-    blocks, columns = matrix.k // matrix.block, matrix.n // COLUMNS
-    shader.bind(matrix.words, "words", f"array<vec4<u32>, {matrix.rows * columns}>")
-    width = "vec2<u32>" if matrix.half_scales else "vec4<f32>"
-    shader.bind(matrix.scales, "scales", f"array<{width}, {blocks * stride}>")
-    if matrix.zeros:
-        shader.bind(matrix.zeros, "zeros", f"array<u32, {blocks * stride}>")
+    matrix.bind(shader)
     activation.declare(shader)
     epilogue.declare(shader)
     together = _rows_together(candidate)
@@ -162,7 +126,7 @@ def gemv_4bit(
         shader.workgroup("shares", f"array<f32, {threads * together}>")
     body = [
         f"let lane = li % {candidate.x1 // COLUMNS}u;",
-        f"let column = min(wg.x * {candidate.x1 // COLUMNS}u + lane, {columns - 1}u);",
+        f"let column = min(wg.x * {candidate.x1 // COLUMNS}u + lane, {matrix.columns - 1}u);",
         *activation.start(candidate),
         *(f"var acc{i} = vec4<f32>();" for i in range(y0)),
         *_loop(matrix, candidate, activation, decoding),
@@ -202,13 +166,12 @@ def _step(
 ) -> list[str]:
     """Loads of ``unroll`` words first, so that they are in flight together."""
     side, per_block = candidate.r1 // WORD, matrix.block // WORD
-    columns, stride = matrix.n // COLUMNS, (matrix.stride or matrix.n) // COLUMNS
     lines: list[str] = []
     for u in range(unroll):
         lines += [
             f"let row{u} = row + {u * side}u;",
-            f"let w{u} = words[row{u} * {columns}u + column];",
-            f"let at{u} = row{u} / {per_block}u * {stride}u + column;",
+            f"let w{u} = words[row{u} * {matrix.columns}u + column];",
+            f"let at{u} = row{u} / {per_block}u * {matrix.across}u + column;",
             f"let s{u} = scales[at{u}];",
         ]
         if matrix.zeros:
@@ -223,15 +186,10 @@ def _step(
 
 def _products(matrix: Matrix4, rows: int, decoding: str, u: int) -> list[str]:
     """Four columns' words times eight activations of each row, added to ``acc``."""
-    scale = f"s{u}"
-    if matrix.half_scales:
-        scale = f"vec4<f32>(unpack2x16float(s{u}.x), unpack2x16float(s{u}.y))"
-    offset = f"vec4<f32>({OFFSETS[decoding] + matrix.zero})"
-    lines = [f"let scale{u} = {scale};"]
-    if matrix.zeros:
-        zeros = ", ".join(f"(z{u} >> {8 * c}u) & 255u" for c in range(COLUMNS))
-        offset = f"vec4<f32>(vec4<u32>({zeros})) + {OFFSETS[decoding]}"
-    lines.append(f"let zero{u} = {offset};")
+    lines = [
+        f"let scale{u} = {matrix.scale(f's{u}')};",
+        f"let zero{u} = {matrix.offset(f'z{u}', OFFSETS[decoding])};",
+    ]
     made = _in_halves(rows, u) if decoding == F16 else _in_floats(rows, u, decoding)
     return [*lines, *made, *(f"acc{i} = fma(scale{u}, p{u}_{i}, acc{i});" for i in range(rows))]
 

@@ -136,7 +136,7 @@ def tiled(
     finish = Finish(program, c, b.width, b.lane_step, arithmetic.total)
     shader = Shader()
     for fetch in (a, b):
-        fetch.side.bind(shader, finish.argument(fetch.side.buffer), fetch.load)
+        fetch.bind(shader, finish.argument)
     if arithmetic.dot:
         shader.line(arithmetic.dot)
     guards = [f"m >= {c.m}u"] * bool(c.m % candidate.y1) + [f"n >= {c.n}u"] * bool(

@@ -14,11 +14,13 @@ from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.recognize.quantised import Quantised
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument, Shader
 from nnjit_studio.compiler.wgsl.core.finish import Finish
-from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Matrix4, gemv_4bit, threads_of
+from nnjit_studio.compiler.wgsl.templates.decoded_tiles import decoded_of
+from nnjit_studio.compiler.wgsl.templates.gemv_4bit import gemv_4bit, threads_of
 from nnjit_studio.compiler.wgsl.templates.gemv_operands import Plain
-from nnjit_studio.compiler.wgsl.templates.gemv_tiles import gemm_4bit
-from nnjit_studio.compiler.wgsl.templates.nibbles import COLUMNS
+from nnjit_studio.compiler.wgsl.templates.matmul import tiled
+from nnjit_studio.compiler.wgsl.templates.nibbles import COLUMNS, Matrix4
 from nnjit_studio.records.gpu_candidate import GpuCandidate
+from nnjit_studio.space.webgpu.matmul_4bit import untuned_4bit
 
 FEW_ROWS = 8
 """Up to so many rows share a decoded word in registers."""
@@ -54,10 +56,10 @@ def four_bit_document(
         zero=0.0 if isinstance(subject.zero, str) else subject.zero,
         stride=subject.group_stride,
     )
+    if c.m > FEW_ROWS:
+        return tiled(program, c, candidate, decoded_of(c, matrix, candidate))
     source = Plain(argument(c.a.buffer), c.k, c.m, c.a.row, c.a.offset)
     end = _Finished(finish, c.m, c.n)
-    if c.m > FEW_ROWS:
-        return KernelDocument((gemm_4bit(matrix, candidate, source, end),))
     subgroups = tier == _SUBGROUPS
     dispatch = gemv_4bit(matrix, candidate, source, end, c.m, subgroups, _DECODING)
     return KernelDocument((dispatch,), requires=("subgroups",) if subgroups else ())
@@ -67,7 +69,7 @@ def guess(subject: Quantised) -> GpuCandidate:
     """Settings for a product that nobody tuned, good for any device: up to 256 threads."""
     c = subject.contraction
     if c.m > FEW_ROWS:
-        return GpuCandidate(4, 4, 1, 32, 32, subject.block, 1, 4)
+        return untuned_4bit(c.m, c.k, c.n)
     if c.m == 1 and min(c.k, c.n) >= LARGE:  # narrow, so that every core has words in flight
         return GpuCandidate(COLUMNS, 1, 4, 16, 1, 512, 1, 4)
     depth = min(128, 1 << (c.k.bit_length() - 1))
@@ -101,6 +103,3 @@ class _Finished:
             *(f"  {line}" for line in call),
             "}",
         ]
-
-    def at(self, m: str, n: str, value: str) -> list[str]:
-        return self.finish.call("finish", m, n, value)

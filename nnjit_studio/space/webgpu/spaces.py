@@ -28,6 +28,8 @@ def int8_space(workload: Workload, gpu: GpuProfile) -> GpuSpace:
 
 def four_bit_space(workload: Workload, gpu: GpuProfile) -> GpuSpace:
     problem = matmul_4bit.four_bit_problem(workload, gpu)
+    if isinstance(problem, matmul.MatmulProblem):
+        return _tiles(problem)
     find = matmul_4bit.four_bit_candidates
     return Space(problem, matmul_4bit.RULES, matmul_4bit.TOLD_RULES, find, _usage)
 

@@ -112,3 +112,78 @@ def test_weights_that_two_layers_share_are_merged_once(tmp_path: Path) -> None:
     built = check_against_onnxruntime(path, given)
     assert products(built).count((ROWS, 16, 32)) == 2
     assert built.plan.weights_bytes == 2 * 16 * 16 * 4
+
+
+K, N = 64, 24
+
+
+def _four_bits(
+    path: Path, rows: int, zeros: bool, count: int, tail: list[object], **more: np.ndarray
+) -> Path:
+    """Products ``p0``, ``p1`` ... of one input with 4-bit weights, and what is made of them."""
+    rng = np.random.default_rng(7)
+    constants, nodes, n = {}, [], N
+    for i in range(count):
+        names = ["x", f"w{i}", f"s{i}", *([f"z{i}"] if zeros else [])]
+        constants[f"w{i}"] = rng.integers(0, 256, (n, K // 32, 16)).astype(np.uint8)
+        constants[f"s{i}"] = rng.uniform(0.01, 0.1, n * K // 32).astype(np.float32)
+        if zeros:
+            constants[f"z{i}"] = rng.integers(0, 256, n * K // 64).astype(np.uint8)
+        sizes = {"K": K, "N": n, "bits": 4, "block_size": 32, "domain": "com.microsoft"}
+        nodes.append(helper.make_node("MatMulNBits", names, [f"p{i}"], **sizes))
+    ports = {"x": [rows, K]}, {"y": [rows, N]}
+    return save(path, [*nodes, *tail], *ports, {**constants, **more}, ("", "com.microsoft"))
+
+
+def _silu(x: str, y: str) -> list[object]:
+    make = helper.make_node
+    return [make("Sigmoid", [x], [f"{x}s"]), make("Mul", [x, f"{x}s"], [y])]
+
+
+def _four_bit_products(built: BuiltModel) -> list[tuple[int, ...]]:
+    kinds = [w for w in built.workloads for _ in range(w.uses) if w.kind == "matmul_4bit"]
+    return [w.dims for w in kinds]
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("rows", [1, 5])
+@pytest.mark.parametrize("gate", [0, 1])
+def test_gate_and_up_in_4_bits_are_one_product(
+    tmp_path: Path, rows: int, zeros: bool, gate: int
+) -> None:
+    """Whichever of them comes first in the file."""
+    tail = [*_silu(f"p{gate}", "g"), helper.make_node("Mul", ["g", f"p{1 - gate}"], ["y"])]
+    path = _four_bits(tmp_path / "gated.onnx", rows, zeros, 2, tail)
+    x = {"x": np.random.default_rng(8).standard_normal((rows, K)).astype(np.float32)}
+    built = check_against_onnxruntime(path, x)
+    assert _four_bit_products(built) == [(rows, K, 2 * N)]
+    assert [w.kind for w in built.workloads] == ["matmul_4bit", "gated"]
+
+
+def test_4_bit_products_of_one_input_with_biases_are_one(tmp_path: Path) -> None:
+    """As queries, keys and values of separate products, here read by their rows."""
+    make = helper.make_node
+    tail = [
+        make("Add", ["p0", "b"], ["q"]),
+        make("Sub", ["q", "p1"], ["d"]),
+        make("Mul", ["d", "p2"], ["y"]),
+    ]
+    bias = np.random.default_rng(9).standard_normal(N).astype(np.float32)
+    path = _four_bits(tmp_path / "three.onnx", 5, False, 3, tail, b=bias)
+    x = {"x": np.random.default_rng(8).standard_normal((5, K)).astype(np.float32)}
+    built = check_against_onnxruntime(path, x)
+    assert sum(dims[2] for dims in _four_bit_products(built)) == 3 * N
+
+
+def test_a_gate_whose_result_others_read_keeps_its_end(tmp_path: Path) -> None:
+    make = helper.make_node
+    tail = [
+        *_silu("p0", "g"),
+        make("Mul", ["g", "p1"], ["h"]),
+        make("Softmax", ["g"], ["m"]),
+        make("Add", ["h", "m"], ["y"]),
+    ]
+    path = _four_bits(tmp_path / "read.onnx", 3, False, 2, tail)
+    x = {"x": np.random.default_rng(8).standard_normal((3, K)).astype(np.float32)}
+    built = check_against_onnxruntime(path, x)
+    assert _four_bit_products(built) == [(3, K, N), (3, K, N)]

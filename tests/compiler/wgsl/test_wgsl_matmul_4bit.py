@@ -28,6 +28,7 @@ SHAPES = [
     ([2, 3, 48], 12, 16),
     ([7, 128], 20, 64),
     ([37, 128], 36, 32),
+    ([33, 2064], 68, 16),
     ([1, 64], 21, 32),
 ]
 
@@ -52,14 +53,24 @@ def test_a_model_untuned(
         (6, GpuCandidate(4, 3, 2, 32, 3, 64)),
         (24, GpuCandidate(8, 8, 1, 64, 16, 32)),
         (24, GpuCandidate(4, 4, 1, 16, 32, 32)),
+        (24, GpuCandidate(4, 8, 8, 64, 64, 8, 2)),
+        (24, GpuCandidate(4, 2, 4, 64, 8, 16, 3)),
+        (70, GpuCandidate(8, 4, 16, 128, 64, 16, 4)),
     ],
     ids=str,
 )
 @pytest.mark.parametrize("tier", GPU_TIERS)
 def test_candidates(tmp_path: Path, rows: int, candidate: GpuCandidate, tier: str) -> None:
-    file = tmp_path / "w.bin"
     _, feeds, exact = four_bit_model(tmp_path / "m.onnx", [rows, 256], 72, 32, True)
-    built = import_model(tmp_path / "m.onnx", file)
+    got = product_of(tmp_path / "m.onnx", feeds, candidate, tier)
+    np.testing.assert_allclose(got, exact, atol=1e-4)
+
+
+def product_of(
+    path: Path, feeds: dict[str, np.ndarray], candidate: GpuCandidate, tier: str
+) -> np.ndarray:
+    """The model's product by a kernel of this candidate; equal settings give equal bytes."""
+    built = import_model(path, file := path.with_suffix(".bin"))
     (program,) = [p for p in built.programs.values() if isinstance(subject_of(p), Quantised)]
     blob = np.fromfile(file, np.uint8)
     step = built.plan.steps[0]
@@ -74,8 +85,25 @@ def test_candidates(tmp_path: Path, rows: int, candidate: GpuCandidate, tier: st
             inputs[b.name] = feeds["x"]
     data = compile_wgsl(program, candidate, tier).data
     (got,) = run_program(program, data, inputs).values()
-    np.testing.assert_allclose(got, exact, atol=1e-4)
     assert compile_wgsl(program, candidate, tier).data == data
+    return np.asarray(got)
+
+
+def test_random_tiles_against_float64(tmp_path: Path) -> None:
+    """Ends of rows, columns and k, uneven parts of k, one thread and several to a word."""
+    rng = np.random.default_rng(15)
+    for case in range(12):
+        block = int(rng.choice([16, 32, 64]))
+        k, n = block * int(rng.integers(1, 9)), 4 * int(rng.integers(1, 30))
+        rows, zeros = int(rng.integers(9, 80)), bool(rng.integers(2))
+        x0, y0, r1 = (int(rng.choice(of)) for of in ([4, 8], [2, 4, 8], [8, 16, 32]))
+        across, down = int(rng.choice([4, 8])), int(rng.choice([4, 8]))
+        split = min(int(rng.choice([1, 2, 3, 4])), max(1, k // r1))
+        c = GpuCandidate(x0, y0, r1, x0 * across, y0 * down, r1, split)
+        _, feeds, exact = four_bit_model(tmp_path / f"{case}.onnx", [rows, k], n, block, zeros)
+        got = product_of(tmp_path / f"{case}.onnx", feeds, c, GPU_TIERS[-1])
+        largest = np.max(np.abs(exact))
+        assert np.max(np.abs(got - exact)) < 2e-6 * largest, (c, rows, k, n, block, zeros)
 
 
 def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
@@ -84,6 +112,12 @@ def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
     (program,) = [p for p in built.programs.values() if isinstance(subject_of(p), Quantised)]
     with pytest.raises(CompileError, match="does not fit"):
         compile_wgsl(program, GpuCandidate(8, 1, 1, 32, 1, 64), "wgsl")
+    four_bit_model(tmp_path / "many.onnx", [24, 64], 32, 32, False)
+    built = import_model(tmp_path / "many.onnx", tmp_path / "many.bin")
+    (many,) = [p for p in built.programs.values() if isinstance(subject_of(p), Quantised)]
+    for wrong in (GpuCandidate(4, 4, 4, 32, 32, 4), GpuCandidate(2, 4, 8, 32, 32, 8)):
+        with pytest.raises(CompileError, match="does not fit"):
+            compile_wgsl(many, wrong, "wgsl")
     with pytest.raises(CompileError, match="Wasm"):
         compile_wgsl(program, Candidate(4, 1, 1, 4, 1, 64), "wgsl")
 
