@@ -135,7 +135,7 @@ def so_far(advice: Advice) -> str:
 
 
 def smallest(advice: Advice, titled: bool = False) -> str:
-    """The row that saves most of the download within the guard, as a sentence; empty without.
+    """The row that saves most of the download within the error limit, as a sentence; empty without.
 
     ``titled`` has its title in place of the name that ``--apply`` takes.
     """
@@ -147,7 +147,7 @@ def smallest(advice: Advice, titled: bool = False) -> str:
         return ""
     before = kilobytes(advice.base.download_bytes)
     what = row.title if titled else row.name
-    return f"Smallest within the guard: {what}, {kilobytes(nbytes)} for {before}."
+    return f"Smallest within the error limit: {what}, {kilobytes(nbytes)} for {before}."
 
 
 def table(advice: Advice) -> str:

@@ -276,7 +276,7 @@ def test_nothing_waits_in_a_stopped_list():
 def test_where_nothing_is_faster_the_smallest_is_named(advised):
     panel, half = advised.advice, ADVICE.row("f16-weights")
     panel.show_result(replace(ADVICE, rows=(half,)))
-    smallest = "Smallest within the guard: Weights in f16, 10.0 MB for 20.0 MB."
+    smallest = "Smallest within the error limit: Weights in f16, 10.0 MB for 20.0 MB."
     assert panel.caption.text().endswith(smallest)
 
 
@@ -337,3 +337,7 @@ def test_enter_on_a_red_row_asks_once_more(qtbot, advised, workbench):
     qtbot.keyClick(panel.view, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: panel.buttons["4-bit"].text() == ANYWAY)
     assert not workbench.importing.ways
+
+
+def test_keys_go_to_the_list_and_not_to_the_next_button(advised):
+    assert advised.focusWidget() is advised.advice.view

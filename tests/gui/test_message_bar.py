@@ -36,3 +36,12 @@ def test_its_icon_has_the_colour_of_the_theme_of_now(bar):
     after = bar.icon.pixmap().toImage()
     QApplication.setPalette(first)
     assert before != after
+
+
+def test_what_can_be_done_with_a_file_can_be_done_twice(qtbot, bar):
+    done = []
+    for stays in (True, False):
+        bar.say("Written: m.zip.", "good", steps=[("Try", lambda: done.append(1))], stays=stays)
+        bar.steps.itemAt(0).widget().click()
+        assert bar.isHidden() != stays
+    assert len(done) == 2

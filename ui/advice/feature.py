@@ -9,7 +9,9 @@ from nnjit_studio.ui.dock.host import Host
 
 def _measure(host: Host) -> None:
     host.message.hide()
-    ADVICE.show(host).measure()
+    panel = ADVICE.show(host)
+    panel.view.setFocus()  # the button that was pressed is grey now: the next one would have it
+    panel.measure()
 
 
 ADVICE: Feature[AdvicePanel] = Feature(

@@ -63,7 +63,7 @@ def show_about(parent: QWidget) -> None:
     words = (
         f"NNJIT Studio {__version__}\n\nTunes the kernels of neural networks just in time, "
         "inside a real browser engine, and ships them as a static bundle.\n\n"
-        "Apache License 2.0. No packet leaves this machine."
+        "Apache License 2.0. Nothing leaves this machine unless you ask for it."
     )
     show(QMessageBox(QMessageBox.Icon.NoIcon, "About NNJIT Studio", words, parent=parent))
 

@@ -149,7 +149,7 @@ class Palette(QDialog):
         if command is None:
             self.hint.setText("No command has these letters in this order.")
         elif not command.action.isEnabled():
-            self.hint.setText("Not now: it needs a model, or that nothing else is running.")
+            self.hint.setText(f"Not now. {command.action.toolTip().rpartition(chr(10))[2]}")
         else:
             line = self.line()
             self.hint.setText(f"{line}    (Ctrl+C copies)" if line else command.action.toolTip())

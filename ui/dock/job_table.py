@@ -79,7 +79,7 @@ class JobTable(TablePanel):
         super().tell_nothing()
         if self.result is None:
             first = "" if self._session.state.model else f"{NO_MODEL}\n\n"
-            self.nothing.say("" if self._session.busy == self._job else first + self._empty)
+            self.nothing.say("" if self._session.running == self._job else first + self._empty)
 
     def _action(self) -> QAction:
         return self._stop if self._session.busy == self._job else self._start

@@ -83,7 +83,9 @@ class Saver:
         folder = QUrl.fromLocalFile(str(path.absolute().parent))
         show = ("Show in folder", lambda: QDesktopServices.openUrl(folder))
         size = text.nbytes(path.stat().st_size)
-        self._message.say(f"Written: {path.name}, {size}.", "good", steps=(*steps, show))
+        self._message.say(
+            f"Written: {path.name}, {size}.", "good", steps=(*steps, show), stays=True
+        )
 
     def offer(self, button: QPushButton, title: str, ending: str, write: Write) -> None:
         """Have a button ask for a file that is named after the model, and write it."""

@@ -108,7 +108,7 @@ class TuningPanel(Panel):
         self.budget.valueChanged.connect(self._budget_moved)
         self.budget_label = QLabel()
         self.serve = named(
-            QCheckBox("serve meanwhile"),
+            QCheckBox("while it serves"),
             "Serve while tuning",
             "From the next start of tuning on: have the page run the model all the time, "
             "and tune in the time that is left",
@@ -144,10 +144,8 @@ class TuningPanel(Panel):
             for column, widget in enumerate(widgets):
                 grid.addWidget(widget, row, column)
         grid.setColumnStretch(1, 1)
-        widest = max(
-            self.fontMetrics().horizontalAdvance(w) for w in ("until no more gain", "p95 + 100 %  ")
-        )
-        grid.setColumnMinimumWidth(2, widest)
+        widest = "until no more gain"
+        grid.setColumnMinimumWidth(2, self.fontMetrics().horizontalAdvance(widest))
         return grid
 
     @property
@@ -209,7 +207,7 @@ class TuningPanel(Panel):
         seconds = BUDGETS_S[self.budget.value()]
         self.budget_label.setText("until no more gain" if seconds is None else f"{seconds:.0f} s")
         self.share.setEnabled(self.serve.isChecked())
-        self.share_label.setText(f"p95 + {SHARES[self.share.value()]:.0%}")
+        self.share_label.setText(f"slower by {SHARES[self.share.value()]:.0%}")
 
 
 def _slider(stops: int, name: str, tip: str) -> QSlider:

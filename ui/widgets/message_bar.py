@@ -49,16 +49,19 @@ class MessageBar(QFrame):
         details: str = "",
         steps: Sequence[Step] = (),
         passing: bool = False,
+        stays: bool = False,
     ) -> None:
         """Show a message; ``tone`` is ``plain``, ``good`` or ``bad``. A passing one hides itself.
 
-        ``steps`` are what can be done next, a button each; pressing one dismisses the message.
+        ``steps`` are what can be done next, a button each; pressing one dismisses the message,
+        unless it ``stays`` because each may be wanted.
         """
         self._details, self._tone = details, tone
         self.passing.start() if passing else self.passing.stop()
         clear(self.steps)
         for words, act in steps:
-            self.steps.addWidget(push_button(words, words, act=partial(self._take, act)))
+            taken = act if stays else partial(self._take, act)
+            self.steps.addWidget(push_button(words, words, act=taken))
         self._draw_icon()
         self.text.setText(text)
         self.text.setAccessibleName(text)

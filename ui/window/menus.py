@@ -47,6 +47,10 @@ class Menus:
             action.triggered.connect(lambda _=False, name=name: self.choose_theme(name))
             self._theme_actions.addAction(action)
         self._check_theme()
+        # The palette lists what the menu has, although nobody opened it.
+        self._host.session.done.connect(
+            lambda job, _: self._fill_recent(open_model) if job == "open" else None
+        )
 
     def choose_theme(self, name: str) -> None:
         """Take a theme and keep it in the settings."""

@@ -44,6 +44,8 @@ def test_tuning_takes_the_place_of_what_nobody_asked_for(
     assert eager_window.open_model(model_file)
     qtbot.waitUntil(lambda: eager_window.session.worker.job == "profile")
     assert eager_window.session.busy == "" and eager_window.actions_by_id["tune"].isEnabled()
+    said = eager_window.panel("profile").nothing.words.text()
+    assert "No profile yet" not in said, "it is being made"
     eager_window.actions_by_id["tune"].trigger()
     assert eager_window.session.busy == "tune"
     qtbot.waitUntil(

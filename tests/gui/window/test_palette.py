@@ -6,6 +6,7 @@ import shlex
 
 import click
 import pytest
+from gui_window import wait_job
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QDialog
@@ -44,7 +45,7 @@ def test_typing_then_return_does_it(qtbot, window, palette):
 
 def test_what_needs_a_model_says_so_and_does_nothing(qtbot, window, palette):
     qtbot.keyClicks(palette.field, "starttuning")
-    assert "needs a model" in palette.hint.text()
+    assert palette.hint.text() == "Not now. Open a model first."
     qtbot.keyClick(palette.field, Qt.Key.Key_Return)
     assert palette.result() != QDialog.DialogCode.Accepted
     assert not window.session.busy
@@ -84,3 +85,11 @@ def test_command_lines_name_verbs_that_exist():
             assert verb is not None
             options = {o for p in verb.params for o in p.opts}
             assert all(w in options for w in words if w.startswith("-")), spec.command
+
+
+def test_a_model_that_was_just_opened_is_among_the_recent_ones(qtbot, window, model_file):
+    wait_job(qtbot, window, "open", lambda: window.open_model(model_file))
+    palette = Palette(window, window.menus.bar, None)
+    qtbot.addWidget(palette)
+    names = [command.name for command in palette.commands]
+    assert any(model_file.name in name and "Open recent" in name for name in names)
