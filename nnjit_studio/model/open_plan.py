@@ -22,7 +22,7 @@ from nnjit_studio.model.plan import Plan, PlanBuffer, PlanPort, PlanStep
 from nnjit_studio.model.size import Atom, Dim, Size, least, most, size
 from nnjit_studio.model.storage import placed
 
-OPEN_VERSION = 5
+OPEN_VERSION = 6
 """Of the format of plans: newer than any that has numbers alone."""
 OPEN_DOCUMENT_VERSION = 2
 """Of the format of WGSL kernels, in the same way."""

@@ -14,7 +14,7 @@ const PLAN_VERSION = 4;
 /** A plan without state, which the hub writes as version 1. */
 const OLDEST_PLAN_VERSION = 1;
 /** A plan with formulas in place of numbers (engine/open). */
-export const OPEN_VERSION = 5;
+export const OPEN_VERSION = 6;
 const OPERATIONS = ["call", "append", "return"];
 const EDGES = ["loop", "end"];
 export const PAGE_BYTES = 65536;

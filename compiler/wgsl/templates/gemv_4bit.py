@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from nnjit_studio.compiler.wgsl.core.document import Dispatch, Shader
+from nnjit_studio.compiler.wgsl.templates.gemv_operands import Plain
 from nnjit_studio.compiler.wgsl.templates.nibbles import (
     COLUMNS,
     F16,
@@ -27,25 +28,6 @@ from nnjit_studio.records.gpu_candidate import GpuCandidate
 
 _SUMS_BYTES = 8192
 """Workgroup memory for sums at a time, half of what every device has; more threads take more."""
-
-
-class Activation(Protocol):
-    """The source of the rows."""
-
-    def declare(self, shader: Shader) -> None:
-        """Bind buffers, add functions."""
-
-    def start(self, candidate: GpuCandidate) -> list[str]:
-        """Lines in front of the loop."""
-
-    def load(self, name: str, word: str, row: str) -> list[str]:
-        """Lines that make ``{name}_lo`` and ``{name}_hi``: eight values from ``8 * word`` on."""
-
-    def share(self, row: int) -> str:
-        """A thread's share of a sum that a row's :meth:`factor` needs, or nothing."""
-
-    def factor(self, total: str) -> str:
-        """What a row's results are multiplied by, of the sum over all threads; or nothing."""
 
 
 class Epilogue(Protocol):
@@ -84,7 +66,7 @@ def check(matrix: Matrix4, candidate: GpuCandidate, rows: int) -> None:
 def gemv_4bit(
     matrix: Matrix4,
     candidate: GpuCandidate,
-    activation: Activation,
+    source: Plain,
     epilogue: Epilogue,
     rows: int = 1,
     subgroups: bool = False,
@@ -117,20 +99,17 @@ def gemv_4bit(
         shader.line("diagnostic(off, subgroup_uniformity);")
     threads, y0 = threads_of(candidate), candidate.y0
     matrix.bind(shader)
-    activation.declare(shader)
+    source.declare(shader)
     epilogue.declare(shader)
     together = _rows_together(candidate)
     shader.workgroup("sums", f"array<vec4<f32>, {threads * together}>")
     shader.workgroup("total", f"array<f32, {candidate.x1 * y0}>")
-    if activation.share(0):
-        shader.workgroup("shares", f"array<f32, {threads * together}>")
     body = [
         f"let lane = li % {candidate.x1 // COLUMNS}u;",
         f"let column = min(wg.x * {candidate.x1 // COLUMNS}u + lane, {matrix.columns - 1}u);",
-        *activation.start(candidate),
         *(f"var acc{i} = vec4<f32>();" for i in range(y0)),
-        *_loop(matrix, candidate, activation, decoding),
-        *_reduce(candidate, activation, subgroups),
+        *_loop(matrix, candidate, source, decoding),
+        *_reduce(candidate, subgroups),
         "workgroupBarrier();",
         *epilogue.lines(candidate),
     ]
@@ -139,9 +118,7 @@ def gemv_4bit(
     return shader.dispatch(threads, grid, body, lane if subgroups else "")
 
 
-def _loop(
-    matrix: Matrix4, candidate: GpuCandidate, activation: Activation, decoding: str
-) -> list[str]:
+def _loop(matrix: Matrix4, candidate: GpuCandidate, source: Plain, decoding: str) -> list[str]:
     """All word rows of a thread, ``r0`` at a time, then those that are left one by one."""
     side, unroll = candidate.r1 // WORD, candidate.r0
     lines = [f"var row = li / {candidate.x1 // COLUMNS}u;"]
@@ -149,20 +126,20 @@ def _loop(
         last = (unroll - 1) * side
         lines += [
             f"for (; row + {last}u < {matrix.rows}u; row += {unroll * side}u) {{",
-            *_step(matrix, candidate, activation, decoding, unroll),
+            *_step(matrix, candidate, source, decoding, unroll),
             "}",
         ]
     if matrix.rows < unroll * side or matrix.rows % (unroll * side):
         lines += [
             f"for (; row < {matrix.rows}u; row += {side}u) {{",
-            *_step(matrix, candidate, activation, decoding, 1),
+            *_step(matrix, candidate, source, decoding, 1),
             "}",
         ]
     return lines
 
 
 def _step(
-    matrix: Matrix4, candidate: GpuCandidate, activation: Activation, decoding: str, unroll: int
+    matrix: Matrix4, candidate: GpuCandidate, source: Plain, decoding: str, unroll: int
 ) -> list[str]:
     """Loads of ``unroll`` words first, so that they are in flight together."""
     side, per_block = candidate.r1 // WORD, matrix.block // WORD
@@ -178,7 +155,7 @@ def _step(
             lines.append(f"let z{u} = zeros[at{u}];")
     for u in range(unroll):
         for i in range(candidate.y0):
-            lines += activation.load(f"a{u}_{i}", f"row{u}", f"(wg.y * {candidate.y0}u + {i}u)")
+            lines += source.load(f"a{u}_{i}", f"row{u}", f"(wg.y * {candidate.y0}u + {i}u)")
     for u in range(unroll):
         lines += _products(matrix, candidate.y0, decoding, u)
     return [f"  {line}" for line in lines]
@@ -232,23 +209,22 @@ def _rows_together(candidate: GpuCandidate) -> int:
     return max(1, min(candidate.y0, _SUMS_BYTES // (16 * threads_of(candidate))))
 
 
-def _reduce(candidate: GpuCandidate, activation: Activation, subgroups: bool) -> list[str]:
-    """Sums of all threads of a column into ``total``, times the activation's factor."""
-    threads = threads_of(candidate)
+def _reduce(candidate: GpuCandidate, subgroups: bool) -> list[str]:
+    """Sums of all threads of a column into ``total``."""
     lines: list[str] = []
     if subgroups:
-        lines += [f"let wide = min(sg, {threads}u);", "let sg_group = li / wide;"]
+        lines.append(f"let wide = min(sg, {threads_of(candidate)}u);")
     for first in range(0, candidate.y0, _rows_together(candidate)):
         rows = range(first, min(first + _rows_together(candidate), candidate.y0))
         part = _by_subgroups if subgroups else _by_memory
         if first:
             lines.append("workgroupBarrier();")
-        found = _finish_rows(candidate, activation, rows)
-        lines += ["{", *part(candidate, activation, rows), "workgroupBarrier();", *found, "}"]
+        found = _finish_rows(candidate, rows)
+        lines += ["{", *part(candidate, rows), "workgroupBarrier();", *found, "}"]
     return lines
 
 
-def _finish_rows(candidate: GpuCandidate, activation: Activation, rows: range) -> list[str]:
+def _finish_rows(candidate: GpuCandidate, rows: range) -> list[str]:
     lanes, threads = candidate.x1 // COLUMNS, threads_of(candidate)
     lines = [f"if (li < {lanes}u) {{"]
     for slot, i in enumerate(rows):
@@ -257,43 +233,31 @@ def _finish_rows(candidate: GpuCandidate, activation: Activation, rows: range) -
             f"  var sum{i} = vec4<f32>();",
             f"  for (var j = 0u; j < count; j++) {{ sum{i} += {at}; }}",
         ]
-        if activation.share(i):
-            share = f"shares[j + {slot * threads}u]"
-            lines += [
-                f"  var all{i} = 0.0;",
-                f"  for (var j = 0u; j < share_count; j++) {{ all{i} += {share}; }}",
-                f"  sum{i} *= {activation.factor(f'all{i}')};",
-            ]
         first = i * candidate.x1
         lines += [f"  total[li * 4u + {first + c}u] = sum{i}.{'xyzw'[c]};" for c in range(COLUMNS)]
     return [*lines, "}"]
 
 
-def _by_memory(candidate: GpuCandidate, activation: Activation, rows: range) -> list[str]:
-    """At most eight sums of each column are left, and sixteen of the shares."""
+def _by_memory(candidate: GpuCandidate, rows: range) -> list[str]:
+    """At most eight sums of each column are left."""
     lanes, side = candidate.x1 // COLUMNS, candidate.r1 // WORD
-    threads, left, kept = lanes * side, min(8, side), min(16, lanes * side)
-    shares = [activation.share(i) for i in rows if activation.share(i)]
-    lines = [f"sums[li + {slot * threads}u] = acc{i};" for slot, i in enumerate(rows)]
-    lines += [f"shares[li + {slot * threads}u] = {s};" for slot, s in enumerate(shares)]
+    threads, left = lanes * side, min(8, side)
+    places = [f"sums[li + {slot * threads}u]" for slot in range(len(rows))]
+    lines = [f"{place} = acc{i};" for place, i in zip(places, rows, strict=True)]
     lines.append("workgroupBarrier();")
-    for name, count, end, slots in (
-        ("sums", lanes * left, threads, len(rows)),
-        ("shares", kept, threads, len(shares)),
-    ):
-        if slots and end > count:
-            lines.append(f"if (li < {count}u) {{")
-            for slot in range(slots):
-                place = f"{name}[li + {slot * threads}u]"
-                lines.append(
-                    f"  for (var j = {count}u; j < {end}u; j += {count}u) "
-                    f"{{ {place} += {name}[li + j + {slot * threads}u]; }}"
-                )
-            lines.append("}")
-    return [*lines, f"const count = {left}u;", f"const share_count = {kept}u;"]
+    count = lanes * left
+    if threads > count:
+        lines.append(f"if (li < {count}u) {{")
+        for slot, place in enumerate(places):
+            lines.append(
+                f"  for (var j = {count}u; j < {threads}u; j += {count}u) "
+                f"{{ {place} += sums[li + j + {slot * threads}u]; }}"
+            )
+        lines.append("}")
+    return [*lines, f"const count = {left}u;"]
 
 
-def _by_subgroups(candidate: GpuCandidate, activation: Activation, rows: range) -> list[str]:
+def _by_subgroups(candidate: GpuCandidate, rows: range) -> list[str]:
     """One sum of each column is left of a subgroup, or of its columns' threads if they are more."""
     lanes, threads = candidate.x1 // COLUMNS, threads_of(candidate)
     lines = [
@@ -302,17 +266,9 @@ def _by_subgroups(candidate: GpuCandidate, activation: Activation, rows: range) 
         "}",
         f"let group = max(wide, {lanes}u);",
         f"let count = {threads}u / group;",
-        f"let share_count = {threads}u / wide;",
         f"if (sl < {lanes}u) {{",
     ]
     for slot, i in enumerate(rows):
         place = f"li / group * {lanes}u + lane + {slot * threads}u"
         lines.append(f"  sums[{place}] = acc{i};")
-    lines.append("}")
-    for slot, i in enumerate(rows):
-        if activation.share(i):
-            lines += [
-                f"let share{i} = subgroupAdd({activation.share(i)});",
-                f"if (sl == 0u) {{ shares[sg_group + {slot * threads}u] = share{i}; }}",
-            ]
-    return lines
+    return [*lines, "}"]

@@ -24,20 +24,12 @@ class Plain:
         last = self.offset + (self.rows - 1) * (self.stride or self.k) + self.k
         shader.bind(self.buffer, "source", f"array<vec4<f32>, {last // 4}>")
 
-    def start(self, candidate: GpuCandidate) -> list[str]:
-        return []
-
     def load(self, name: str, word: str, row: str) -> list[str]:
+        """Lines that make ``{name}_lo`` and ``{name}_hi``: eight values from ``8 * word`` on."""
         at = f"{word} * 2u + {self.offset // 4}u"
         if self.rows > 1:
             at = f"{row} * {(self.stride or self.k) // 4}u + {at}"
         return [f"let {name}_lo = source[{at}];", f"let {name}_hi = source[{at} + 1u];"]
-
-    def share(self, row: int) -> str:
-        return ""
-
-    def factor(self, total: str) -> str:
-        return ""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ const bytes = [[4, "n"]];
 const buffer = () => ({ region: "arena", offset: 0, nbytes: bytes, pack: null });
 /** y = 2 (2 x) */
 const PLAN = {
-  version: 5,
+  version: 6,
   name: "four times",
   dims: [{ name: "n", low: 1, high: 100, step: 1 }],
   example: { n: 3 },

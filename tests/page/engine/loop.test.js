@@ -32,7 +32,7 @@ function plan(counted = false, going = false) {
   const f = (/** @type {string} */ name, /** @type {any} */ shape, /** @type {number} */ buffer) => ({ name, dtype: "f32", shape, buffer });
   const held = [2, 3, 4, 9, 0, 1, 10, 11, 12];
   return {
-    version: 5,
+    version: 6,
     name: "sums",
     dims: [{ name: "n", low: 1, high: 2 ** 30, step: 1 }],
     example: { n: 3 },

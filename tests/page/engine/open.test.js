@@ -14,7 +14,7 @@ const variant = (/** @type {string} */ workload) => ({ workload, scalars: [], ex
 
 /** y = 2 (x + x): even sizes by one kernel, odd ones by another. */
 const plan = () => ({
-  version: 5,
+  version: 6,
   name: "twice",
   dims: [{ name: "n", low: 1, high: 2 ** 30, step: 1 }],
   example: { n: 4 },
