@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -30,10 +31,6 @@ class Statistics:
     ----------
     compile_ms, pipeline_ms
         Of each successful build, and of what the GPU's compiler took for each candidate.
-    outcomes
-        How many candidates had each state.
-    undecided
-        How many of them seem faster, but not beyond the noise.
     best_s
         When the last kernel was swapped in.
     """
@@ -42,15 +39,13 @@ class Statistics:
         self.compile_ms: list[float] = []
         self.pipeline_ms: list[float] = []
         self.best_s = 0.0
-        self.outcomes: dict[str, int] = {}
-        self.undecided = 0
+        self._last: dict[tuple[str, str], Measured] = {}
         self._progress: list[tuple[float, float]] = []
         self._began_s = 0.0
 
     def note(self, event: Event) -> None:
         if isinstance(event, Measured) and event.state != "default":
-            self.outcomes[event.state] = self.outcomes.get(event.state, 0) + 1
-            self.undecided += is_undecided(event.state, event.speedup, event.speedup_high)
+            self._last[event.workload, event.candidate] = event
         if isinstance(event, Compiled) and not event.error:
             self.compile_ms.append(event.ms)
         elif isinstance(event, Measured) and event.gpu_clock:
@@ -59,6 +54,17 @@ class Statistics:
             self.best_s = event.t_s
         elif isinstance(event, RoundDone):
             self.progress(event.t_s, event.model_ms)
+
+    @property
+    def outcomes(self) -> dict[str, int]:
+        """How many candidates have each state, by the last measurement of each."""
+        return dict(Counter(event.state for event in self._last.values()))
+
+    @property
+    def undecided(self) -> int:
+        """How many of them seem faster, but not beyond the noise."""
+        found = self._last.values()
+        return sum(is_undecided(e.state, e.speedup, e.speedup_high) for e in found)
 
     def begin(self, t_s: float) -> None:
         """Progress counts from now on."""

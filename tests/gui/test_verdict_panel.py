@@ -8,7 +8,7 @@ from verdicts import FASTER, REFUSED, STATES, fake_peer
 
 from nnjit_studio.errors import PageError
 from nnjit_studio.ui.verdict.bars import Bars
-from nnjit_studio.ui.verdict.panel import AGAIN, INSTALL, LONGER, STOP, VerdictPanel
+from nnjit_studio.ui.verdict.panel import AGAIN, COMPARE, INSTALL, LONGER, STOP, VerdictPanel
 from nnjit_studio.ui.widgets.theme import DARK, LIGHT
 from nnjit_studio.verdict import peers, store
 
@@ -31,6 +31,11 @@ def test_each_state_is_drawn_and_leads_on(panel, state, theme):
     assert panel.second.isVisibleTo(panel) == (state == "no peer")
     assert not panel.grab().isNull() and panel.headline
     assert ("ONNX Runtime Web" in panel.bars.accessibleName()) and panel.height() < 130
+
+
+def test_what_was_never_compared_is_not_measured_again(panel):
+    panel.show_verdict(None, "Opened while another job ran.")
+    assert (panel.headline, panel.first.text()) == ("Not compared yet", COMPARE)
 
 
 def test_a_number_is_large_only_where_it_may_be_stated(panel):

@@ -26,6 +26,7 @@ from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.space.lite_space import build_lite_space
 from nnjit_studio.tuner.baseline import state_of
 from nnjit_studio.tuner.evaluator import Evaluator, at_once
+from nnjit_studio.tuner.events import Measured
 from nnjit_studio.tuner.queue import KernelQueue
 from nnjit_studio.tuner.search.task_scheduler import (
     FIRST_LOOK,
@@ -37,7 +38,7 @@ from nnjit_studio.tuner.search.task_scheduler import (
     next_turn,
     shares_of,
 )
-from nnjit_studio.tuner.summary import compile_summary, seconds_to_within
+from nnjit_studio.tuner.summary import Statistics, compile_summary, seconds_to_within
 from nnjit_studio.tuner.swap_policy import SwapPolicy, decide
 from nnjit_studio.tuner.timing import time_model, timing_runs
 
@@ -292,6 +293,14 @@ def test_a_slow_model_is_timed_less_often() -> None:
     runs, steps = time_model(stage.runner, {}, limit_s=0.01)
     assert len(runs) == 1 and len(steps) == len(stage.runner.plan.steps) - 1
     assert stage.runner.inferences - before == timing_runs(runs[0], 0.01) == 2
+
+
+def test_a_candidate_that_is_measured_again_is_counted_once() -> None:
+    found = Statistics()
+    for candidate, state in (("a", "not told apart"), ("a", "slower"), ("b", "slower")):
+        found.note(Measured(0.0, "w", candidate, state, "", 1.0, 1.0))
+    found.note(Measured(0.0, "w", "default", "default", "", 1.0, 1.0))
+    assert (found.outcomes, found.undecided) == ({"slower": 2}, 0)
 
 
 def test_compile_summary() -> None:

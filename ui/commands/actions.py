@@ -71,6 +71,11 @@ def tip_of(spec: ActionSpec) -> str:
     return f"{words} ({spec.shortcut})" if spec.shortcut else words
 
 
+def not_now(action: QAction) -> str:
+    """Why an action that is disabled is not possible, with the next step."""
+    return f"Not now. {action.toolTip().rpartition(chr(10))[2]}"
+
+
 def build(
     window: QWidget, bar: QMenuBar, specs: Iterable[ActionSpec]
 ) -> tuple[dict[str, QAction], dict[str, QMenu]]:

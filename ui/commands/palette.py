@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from nnjit_studio.ui.commands.actions import command_line
+from nnjit_studio.ui.commands.actions import command_line, not_now
 from nnjit_studio.ui.widgets.panel import named, vbox
 
 
@@ -149,7 +149,7 @@ class Palette(QDialog):
         if command is None:
             self.hint.setText("No command has these letters in this order.")
         elif not command.action.isEnabled():
-            self.hint.setText(f"Not now. {command.action.toolTip().rpartition(chr(10))[2]}")
+            self.hint.setText(not_now(command.action))
         else:
             line = self.line()
             self.hint.setText(f"{line}    (Ctrl+C copies)" if line else command.action.toolTip())

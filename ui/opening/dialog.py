@@ -73,13 +73,14 @@ class OpeningDialog(QDialog):
         self.source.changed.connect(self._count)
         defaults = push_button("Defaults", "Defaults", "The first values again", self._reset)
         look = push_button("Only look at the graph", "Only look at the graph", act=self._look)
-        for button in (defaults, look):
+        cancel = push_button("Cancel", "Cancel", act=self.reject)
+        for button in (defaults, look, cancel):
             button.setAutoDefault(False)
         foot = Panel()
         vbox(
             self.problem,
             hbox((self.expected, 1), self.keeps),
-            hbox(defaults, None, look, self.open_button, spacing=8),
+            hbox(defaults, None, look, cancel, self.open_button, spacing=8),
             on=foot,
             margins=(18, 8, 18, 12),
             spacing=8,

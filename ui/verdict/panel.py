@@ -18,7 +18,8 @@ WORDS = 18
 """Pixels of the words after the large figure."""
 SIZE = "14 MB"
 INSTALL = f"Install {VERSION}, {SIZE}"
-AGAIN, LONGER, STOP, FOLDER = "Measure again", "Measure 40 s more", "Stop", "From a folder…"
+COMPARE, AGAIN, LONGER = "Compare now", "Measure again", "Measure 40 s more"
+STOP, FOLDER = "Stop", "From a folder…"
 MISSING = "ONNX Runtime Web is not installed. It is fetched only when you ask for it."
 PRIMARY = {"no peer": INSTALL, "not told apart": LONGER, "measuring": STOP}
 TONES = {"faster": "good", "slower": "bad", "measuring": "muted", "not told apart": "muted"}
@@ -126,7 +127,7 @@ class VerdictPanel(Panel):
     def _offer(self) -> None:
         """The one button that leads on from this state, and the other way to a missing peer."""
         state = self.verdict.state if self.verdict else ""
-        text = PRIMARY.get(state, AGAIN)
+        text = PRIMARY.get(state, AGAIN) if self.verdict else COMPARE
         self.first.setText(text)
         self.first.setAccessibleName(text)
         self.first.setObjectName("primary" if text in (INSTALL, LONGER) else "")

@@ -7,7 +7,14 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QByteArray, QSettings, Qt, QTimer, Signal
-from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QGuiApplication
+from PySide6.QtGui import (
+    QCloseEvent,
+    QDragEnterEvent,
+    QDropEvent,
+    QGuiApplication,
+    QKeyEvent,
+    QKeySequence,
+)
 from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
 
 from nnjit_studio.ui.commands import actions as registry
@@ -256,6 +263,17 @@ class StudioWindow(QMainWindow):
         while moved and self.welcome.covers(self.focusWidget()):
             moved = super().focusNextPrevChild(forward) and self.focusWidget() is not first
         return moved
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """No key is dead: that of an action which is not possible now says why."""
+        keys = QKeySequence(event.keyCombination())
+        grey = (
+            a for a in self.actions_by_id.values() if not a.isEnabled() and a.shortcut() == keys
+        )
+        if action := next(grey, None):
+            self.host.message.say(registry.not_now(action), passing=True)
+        else:
+            super().keyPressEvent(event)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         # Any file is taken, so that a wrong one can be answered in words.

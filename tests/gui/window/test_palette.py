@@ -51,6 +51,11 @@ def test_what_needs_a_model_says_so_and_does_nothing(qtbot, window, palette):
     assert not window.session.busy
 
 
+def test_the_keys_of_what_needs_a_model_say_so(qtbot, window):
+    qtbot.keyClick(window, Qt.Key.Key_F5)
+    assert window.host.message.text.text() == "Not now. Open a model first."
+
+
 def test_no_command_found(qtbot, palette):
     qtbot.keyClicks(palette.field, "zzzz")
     assert palette.current() is None
