@@ -42,8 +42,8 @@ def take_single(model: onnx.ModelProto) -> None:
         for port in graph.input
         if port.type.tensor_type.elem_type == TensorProto.DOUBLE and port.name not in weights
     }
-    if not wide:
-        return
+    if not wide or not any(i.domain in ("", "ai.onnx") for i in model.opset_import):
+        return  # a model without ONNX's own operators has no Cast, and is refused by name
     for port in (*graph.input, *graph.output):
         if port.name in wide:  # an output that is an input is as it was given
             port.type.tensor_type.elem_type = TensorProto.FLOAT

@@ -55,7 +55,7 @@ def fake(smallest: int) -> Compiled:
     example = {"batch": 1, "height": 256}
     plan = OpenPlan("m", (BATCH, HEIGHT), example, (), (), (), (), {}, 0)
     trial: Any = None
-    made = Fake(plan, (), Path(), trial, {}, False)
+    made = Fake(plan, (), Path(), trial, {}, False, lambda phase: None)
     made.__class__.smallest = smallest
     return made
 
