@@ -23,7 +23,7 @@ SENTENCES = (
     "The stock market fell sharply on Tuesday.",
 )
 
-ROUNDS = 30
+ROUNDS = 12
 """Candidates that are measured: each workload's first, then those that promise most."""
 
 
