@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.engine.messages.connection import PageLost
 from nnjit_studio.engine.runner import recovery
 from nnjit_studio.engine.runner.page_runner import PageRunner
-from nnjit_studio.engine.runner.recovery import MOST_LOSSES
+from nnjit_studio.engine.runner.recovery import MOST_LOSSES, Recovery
 from nnjit_studio.errors import PageError
 from nnjit_studio.records import Kernel, MeasurePolicy
 from nnjit_studio.records.candidate import Candidate
@@ -149,6 +150,21 @@ def test_pages_that_keep_crashing_are_given_up(runner: PageRunner, browser: Brow
     with pytest.raises(PageLost, match="closed its connection"):
         runner.infer(FEEDS)
     assert runner.losses == MOST_LOSSES
+
+
+def test_a_call_that_ends_after_a_loss_was_made_good_leaves_it_so() -> None:
+    hub: Any = SimpleNamespace(pages=1, wait_for_return=lambda timeout_s: None)
+    made = Recovery(hub, lambda: None)
+    made.steady(lambda: None)
+    made.held.fixture = FIXTURE, None
+
+    def overtaken() -> None:
+        hub.pages = 2
+        made.restore(PageLost("The page closed its connection.", ""))
+
+    made.steady(overtaken)
+    made.steady(lambda: None)
+    assert made.losses == 1
 
 
 def test_one_loss_under_two_threads_is_made_good_once(runner: PageRunner, browser: Browser) -> None:

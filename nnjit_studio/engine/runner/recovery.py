@@ -76,7 +76,7 @@ class Recovery:
         while True:
             mended = self._mended
             try:
-                page = self._meet()
+                self._meet()
                 result = call()
             except PageError as error:
                 with self.lock:
@@ -85,7 +85,7 @@ class Recovery:
                     else:
                         self._check(error)
             else:
-                self._in_a_row, self._page = 0, page
+                self._in_a_row = 0
                 return result
 
     def restore(self, error: PageError) -> None:
@@ -126,9 +126,14 @@ class Recovery:
         )
         raise self.gone from error
 
-    def _meet(self) -> int:
-        """The number of the page that is there; raises when it came while nothing was asked."""
+    def _meet(self) -> None:
+        """Raise when another page came while nothing was asked.
+
+        The page is noted before the call: at its end another thread may have met a newer one.
+        """
         page = self._hub.pages
-        if page != self._page and (self.held.model or self.held.fixture):
+        if page == self._page:
+            return
+        if self.held.model or self.held.fixture:
             raise PageLost("The page was lost while it was idle.", LOST_HINT)
-        return page
+        self._page = page
