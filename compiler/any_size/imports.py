@@ -27,7 +27,7 @@ from nnjit_studio.compiler.any_size.kernels.tuned import Winners
 from nnjit_studio.compiler.any_size.narrower import narrower
 from nnjit_studio.compiler.any_size.open_form import open_form
 from nnjit_studio.compiler.any_size.probe import Probe, Trial, probe
-from nnjit_studio.compiler.any_size.refusal import DIFFERENT_STEPS, refused
+from nnjit_studio.compiler.any_size.refusal import DIFFERENT_STEPS, reason, refused
 from nnjit_studio.compiler.any_size.tables import bounded, ends_of, rows_of
 from nnjit_studio.compiler.any_size.unified import Unified, unify
 from nnjit_studio.compiler.importer.buffers import Weights
@@ -277,7 +277,7 @@ def _opened(
         for name, n in found.fixed.items():
             importer.notes.append(f"{name} is declared open, but only {n} was found to run.")
         for name in narrow.fixed.keys() - found.fixed.keys():
-            why = first.error.partition(": ")[2] or first.error if first else ""
+            why = reason(first) if first else ""
             importer.notes.append(f"{name} stays {narrow.fixed[name]}: else {why}")
         return result
     if first:

@@ -10,6 +10,7 @@ from typing import Any
 from nnjit_studio.compiler.any_size.fused import Attentions, Fused, in_one
 from nnjit_studio.compiler.any_size.kernels.compiled import At, remembering
 from nnjit_studio.compiler.any_size.kernels.wgsl import any_size_document
+from nnjit_studio.compiler.any_size.refusal import reason
 from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl
 from nnjit_studio.errors import CompileError, ModelError
 from nnjit_studio.model import PlanStep
@@ -78,8 +79,7 @@ def on_gpu(
             kernels += _tiers(attention_part(name, calls[0], symbolic), dims, example)
             taken[name] = calls
         except ModelError as error:
-            why = error.error.partition(": ")[2]
-            notes.append(f"Attention is three kernels on WebGPU: {why}")
+            notes.append(f"Attention is three kernels on WebGPU: {reason(error)}")
     chosen = in_one(steps, taken)
     called = {step.workload for step in chosen}
     wanted = [part for part in parts if part.name in called]
@@ -89,8 +89,7 @@ def on_gpu(
         try:
             kernels += _tiers(part, dims, example)
         except ModelError as error:
-            why = error.error.partition(": ")[2]
-            return OnGpu(notes=(f"The bundle has Wasm kernels alone: {why}",))
+            return OnGpu(notes=(f"The bundle has Wasm kernels alone: {reason(error)}",))
     return OnGpu(tuple(kernels), chosen, tuple(notes))
 
 

@@ -12,7 +12,7 @@ from nnjit_studio.compiler.any_size.kernels.compiled import At, Compiled, any_si
 from nnjit_studio.compiler.any_size.kernels.tuned import Tuning, Winners
 from nnjit_studio.compiler.any_size.on_gpu import OnGpu, Part, attention_part, on_gpu, part_of
 from nnjit_studio.compiler.any_size.probe import Probe
-from nnjit_studio.compiler.any_size.refusal import refused
+from nnjit_studio.compiler.any_size.refusal import reason, refused
 from nnjit_studio.compiler.any_size.repeats import Bases, reading_once
 from nnjit_studio.compiler.any_size.unified import Unified, calls
 from nnjit_studio.compiler.importer.buffers import Weights
@@ -117,8 +117,7 @@ def _in_wasm(
                 raise refused(f"{name} has no template at some sizes")
             kernels[name] = made
         except (CompileError, ModelError) as error:
-            why = error.error.partition(": ")[2] or error.error
-            notes.append(f"Attention is three kernels in Wasm: {why}")
+            notes.append(f"Attention is three kernels in Wasm: {reason(error)}")
     workspaces: list[OpenBuffer] = []
     first = len(symbolic.plan.buffers)
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from nnjit_studio.errors import ModelError
+from nnjit_studio.errors import ModelError, NnjitError
 
 DIFFERENT_STEPS = "its steps differ from size to size"
+
+
+def reason(error: NnjitError) -> str:
+    """What stands in the way, without the beginning that all these sentences share."""
+    return error.error.partition(": ")[2] or error.error
 
 
 def refused(why: str) -> ModelError:

@@ -7,6 +7,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 NO_PASSES = "ORT_DISABLE_ALL"
 """Every node runs as the model has it."""
 
@@ -41,3 +44,9 @@ def native_session(
     for entry, value in entries.items():
         given.add_session_config_entry(entry, value)
     return onnxruntime.InferenceSession(model, given, providers=["CPUExecutionProvider"])
+
+
+def widened(session: Any, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The arrays with those of float64 inputs in that, which are float32 everywhere else here."""
+    wide = {port.name for port in session.get_inputs() if port.type == "tensor(double)"}
+    return {n: a.astype(np.float64) if n in wide else a for n, a in feeds.items()}

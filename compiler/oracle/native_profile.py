@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnjit_studio.compiler.onnx_file.native import native_session
+from nnjit_studio.compiler.onnx_file.native import native_session, widened
 from nnjit_studio.compiler.oracle.onnx_reference import refused
 from nnjit_studio.model.native_run import NativeRun, NodeTime
 
@@ -53,12 +53,6 @@ def native_profile(path: Path, feeds: Mapping[str, NDArray[Any]]) -> NativeRun:
     names = [port.name for port in session.get_outputs()]
     arrays = {n: v for n, v in zip(names, values, strict=True) if isinstance(v, np.ndarray)}
     return NativeRun(statistics.median(whole), len(whole), _nodes(trace), arrays)
-
-
-def widened(session: Any, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """The arrays with those of float64 inputs in that, which are float32 everywhere else here."""
-    wide = {port.name for port in session.get_inputs() if port.type == "tensor(double)"}
-    return {n: a.astype(np.float64) if n in wide else a for n, a in feeds.items()}
 
 
 def _nodes(trace: list[dict[str, Any]]) -> tuple[NodeTime, ...]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 
@@ -76,6 +77,22 @@ def test_files_of_a_model_are_those_that_it_names(
     assert {f.read_text() for f in (tmp_path / "bert").iterdir()} == {
         "reads bert.onnx.data and bert_weights.bin"
     }
+
+
+def test_native_outputs_of_inputs_in_float64(tmp_path: Path) -> None:
+    """The page is given them in float32, native ONNX Runtime takes nothing but float64."""
+    double, single = onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Cast", ["x"], ["y"], to=single)],
+        "wide",
+        [onnx.helper.make_tensor_value_info("x", double, [3])],
+        [onnx.helper.make_tensor_value_info("y", single, [3])],
+    )
+    opset = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=8), tmp_path / "m.onnx")
+    inputs = (TensorSpec("x", (3,), "f32"),)
+    model = models.PreparedModel("m", tmp_path / "m.onnx", inputs, (), 0, {})
+    np.testing.assert_array_equal(models.native_outputs(model)["y"], seeded_feeds(inputs)["x"])
 
 
 def test_shapes_by_name_or_spelling() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from nnjit_studio.compiler.any_size.fit import Numbers
 from nnjit_studio.compiler.any_size.refusal import refused
@@ -35,8 +35,7 @@ class OpenAttention:
     """By ``queries`` or ``keys``, what is 0 where there are fewer than the tile has."""
     few: dict[str, int]
     """What a tile has then: a part of any number of them."""
-    workspace: Size
-    """Bytes of the scores of all parallel steps."""
+    heads: Size
     keys: Size
 
     @property
@@ -44,6 +43,12 @@ class OpenAttention:
         """Of a row of scores, and those that are full: where sizes leave two or three keys alone,
         one is the other and one more, so that they have to be looked at in this order."""
         return (self.keys + (LANES - 1)) // LANES, self.keys // LANES
+
+    @property
+    def workspace(self) -> Size:
+        """Bytes of the scores of all parallel steps."""
+        rows = self.heads * (self.tile.parts * self.tile.values.y1 * DTYPE_BYTES["f32"])
+        return rows * (self.vectors[0] * LANES + 1)
 
     @property
     def cuts(self) -> tuple[int, int]:
@@ -102,9 +107,7 @@ def open_attention(
         fits = least(counts[axis] // of_tile, 1)
         if few[axis] < of_tile and fits.constant is None:
             selectors[axis] = fits, 2
-    made = OpenAttention(tile, selectors, few, size(0), counts[KEYS])
-    rows = heads * (parts * tile.values.y1 * DTYPE_BYTES["f32"])
-    return replace(made, workspace=rows * (made.vectors[0] * LANES + 1))
+    return OpenAttention(tile, selectors, few, heads, counts[KEYS])
 
 
 def _attention(program: Program) -> Attention:

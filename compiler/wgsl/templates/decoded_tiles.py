@@ -20,7 +20,7 @@ from nnjit_studio.records.gpu_candidate import GpuCandidate
 
 
 @dataclass(frozen=True)
-class Decoded(Fetch):
+class DecodedFetch(Fetch):
     """How a workgroup fetches a tile; ``per_k`` steps of a word are decoded by one thread."""
 
     matrix: Matrix4
@@ -95,7 +95,7 @@ class Decoded(Fetch):
         return lines
 
 
-def decoded_of(c: Contraction, matrix: Matrix4, candidate: GpuCandidate) -> Decoded:
+def decoded_of(c: Contraction, matrix: Matrix4, candidate: GpuCandidate) -> DecodedFetch:
     """The way to fetch ``x1`` columns by ``r1`` steps of k.
 
     Raises
@@ -113,4 +113,6 @@ def decoded_of(c: Contraction, matrix: Matrix4, candidate: GpuCandidate) -> Deco
     while per_k > 1 and depth // per_k * (candidate.x1 // COLUMNS) < candidate.threads:
         per_k //= 2
     side = sides(c)[1]
-    return Decoded(side, candidate.x1, depth, candidate.threads, COLUMNS, per_k, COLUMNS, matrix)
+    return DecodedFetch(
+        side, candidate.x1, depth, candidate.threads, COLUMNS, per_k, COLUMNS, matrix
+    )
