@@ -46,7 +46,7 @@ export class Gate {
     return Atomics.load(this.words, BUSY) === 1;
   }
 
-  /** Ms for which the gate has been open, or the worker busy behind it, as far as the page was there to see. */
+  /** Ms for which the gate has been open, or the worker busy behind it. */
   get open_ms() {
     return this.#open_ms + (this.#since ? this.now() - this.#since : 0);
   }
@@ -56,8 +56,15 @@ export class Gate {
     if (Atomics.load(this.words, SLICE) !== FREE) this.#set(FREE);
   }
 
+  /** Shuts it; a worker that is busy behind it goes on to the end of its batch, which counts as open. */
   shut() {
     Atomics.store(this.words, SLICE, SHUT);
+    const { async, value } = this.#while(1, Infinity);
+    if (!async) this.#pause();
+    else void Promise.resolve(value).then(() => this.open || this.#pause());
+  }
+
+  #pause() {
     if (this.#since) this.#open_ms += this.now() - this.#since;
     this.#since = 0;
   }
@@ -169,8 +176,10 @@ export class Turnstile {
 
   #stand() {
     Atomics.store(this.words, WAITING, 1);
-    this.#busy(0);
-    while (!this.#passes(this.clock())) Atomics.wait(this.words, SLICE, SHUT);
+    while (!this.#passes(this.clock())) {
+      this.#busy(0); // also after a slice that was over before this thread had woken
+      Atomics.wait(this.words, SLICE, SHUT);
+    }
     Atomics.store(this.words, WAITING, 0);
     this.#busy(1);
   }

@@ -109,8 +109,15 @@ test("a worker that is late is not waited for", async () => {
   await gate.slice(5, 30); // nobody is there to end it
   assert.ok(now() - start >= 25);
   assert.ok(gate.busy && !gate.open);
+  const before = gate.open_ms;
+  await new Promise((r) => setTimeout(r, 20));
+  assert.ok(gate.open_ms > before, "its time goes on: else nothing would ever end a kernel that hangs");
   gate.forget();
   assert.ok(!gate.busy);
+  await new Promise((r) => setTimeout(r, 20));
+  const after = gate.open_ms;
+  await new Promise((r) => setTimeout(r, 20));
+  assert.equal(gate.open_ms, after);
 });
 
 test("a slice that the worker ends between the page's look and its wait is over", async () => {
@@ -128,4 +135,32 @@ test("a slice that the worker ends between the page's look and its wait is over"
   gate.forget(); // the request is done
   assert.equal(await Promise.race([over, new Promise((r) => setTimeout(r, 10_000, "waits"))]), "over");
   assert.ok(gate.looks > 1);
+});
+
+test("a worker that wakes after its slice was shut stands before the gate again", async () => {
+  const latch = new Int32Array(new SharedArrayBuffer(4)); // 1 while the worker cannot go on
+  const gate = new Gate(() => performance.now());
+  gate.shut();
+  const code = `
+    const { workerData } = require("node:worker_threads");
+    import(workerData.url).then(({ Turnstile }) => {
+      const { latch, words } = workerData;
+      const clock = () => (Atomics.wait(latch, 0, 1), performance.now());
+      new Turnstile(words, clock).enter();
+    });`;
+  const url = new URL("../../../resources/studio/gate.js", import.meta.url).href;
+  const worker = new Worker(code, { eval: true, workerData: { url, latch, words: gate.words } });
+  try {
+    await until(() => gate.waiting && !gate.busy);
+    Atomics.store(latch, 0, 1);
+    await gate.slice(5, 30);
+    assert.ok(gate.busy && !gate.open, "the worker has not come");
+    Atomics.store(latch, 0, 0);
+    Atomics.notify(latch, 0);
+    const start = performance.now();
+    await until(() => !gate.busy || performance.now() - start > 10_000);
+    assert.ok(gate.waiting && !gate.busy, "else no inference would ever count as quiet");
+  } finally {
+    await worker.terminate();
+  }
 });
