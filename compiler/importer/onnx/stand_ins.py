@@ -1,4 +1,4 @@
-"""Operators of ONNX with the output shapes of ONNX Runtime's own, for inference of shapes alone."""
+"""Operators of ONNX with the types of ONNX Runtime's own and of ours, for their inference alone."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
+
+from nnjit_studio.compiler.tvm_adapter.byte_function import BYTE_FUNCTION
 
 _Weights = dict[str, onnx.TensorProto]
 _Found = tuple[list[onnx.NodeProto], list[onnx.TensorProto]]
@@ -18,6 +20,10 @@ def with_stand_ins(nodes: Iterable[onnx.NodeProto], weights: _Weights) -> _Found
     changed: list[onnx.NodeProto] = []
     constants: list[onnx.TensorProto] = []
     for node in nodes:
+        if node.op_type == BYTE_FUNCTION:
+            x, table = node.input
+            changed.append(helper.make_node("Cast", [x], node.output, to=weights[table].data_type))
+            continue
         width = _WIDTHS.get(node.op_type) if node.domain == "com.microsoft" else None
         if width is None:
             changed.append(node)

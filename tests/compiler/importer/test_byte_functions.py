@@ -78,6 +78,19 @@ def test_a_hard_swish_of_many_roundings_is_one_table(tmp_path: Path, kind: type,
     assert tables(chain.compared(tmp_path, tier)) == 1
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_product_of_a_tables_bytes_is_one_of_integers(tmp_path: Path, kind: type) -> None:
+    chain = Chain(kind)
+    gate = chain.through_bytes(chain.op("Sigmoid", chain.through_bytes("x", 0.05)), 1 / 255)
+    chain.weights["w"] = np.random.default_rng(2).integers(-127, 128, (7, 7), np.int8)
+    chain.weights["none"] = np.array(0, np.int8)
+    weight = chain.op("DequantizeLinear", "w", chain.number(0.01), "none")
+    chain.end(chain.through_bytes(chain.op("MatMul", gate, weight), 0.05))
+    built = chain.compared(tmp_path)
+    assert tables(built) == 1
+    assert any("matmul_int8" in step.workload for step in built.plan.steps)
+
+
 def test_bytes_that_others_read_too_stay(tmp_path: Path) -> None:
     chain = Chain(np.uint8)
     first = chain.through_bytes("x", 0.05)
