@@ -49,6 +49,7 @@ from nnjit_studio.compiler.tvm_adapter.recurrent import (
     recurrent_program,
 )
 from nnjit_studio.compiler.tvm_adapter.reductions import ReduceLogSumExp, ReduceSumSquare
+from nnjit_studio.compiler.tvm_adapter.trees import TREE_FORM, TREE_OP, TreeWalk, tree_program
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 
 log = logging.getLogger(__name__)
@@ -90,6 +91,7 @@ _OWN_OPERATORS = {
     RECURRENT_OP: RecurrentLoop,
     LOOP_OP: CountedLoop,
     COUNTING_OP: Counting,
+    TREE_OP: TreeWalk,
 }
 """Converters of the operators that the importer's own passes write."""
 
@@ -286,6 +288,8 @@ def _own_call(expr: Any, value_of: Callable[[Any], Value], names: Iterator[str])
             return ProgramCall(loop_program(name, given, outputs), given, outputs)
         if name.startswith(COUNTING_FORM):
             return ProgramCall(counting_program(name, outputs[0]), given, outputs)
+        if name.startswith(TREE_FORM):
+            return ProgramCall(tree_program(name, given, outputs[0]), given, outputs)
         make = cache.append_program if name in cache.APPENDS else recurrent_program
         return ProgramCall(make(name, given, outputs[0]), given, outputs)
     source, attrs = value_of(expr.args[0]), expr.attrs
