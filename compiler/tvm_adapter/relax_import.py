@@ -48,7 +48,11 @@ from nnjit_studio.compiler.tvm_adapter.recurrent import (
     RecurrentLoop,
     recurrent_program,
 )
-from nnjit_studio.compiler.tvm_adapter.reductions import ReduceLogSumExp, ReduceSumSquare
+from nnjit_studio.compiler.tvm_adapter.reductions import (
+    CumProd,
+    ReduceLogSumExp,
+    ReduceSumSquare,
+)
 from nnjit_studio.compiler.tvm_adapter.trees import TREE_FORM, TREE_OP, TreeWalk, tree_program
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 
@@ -97,7 +101,9 @@ _OWN_OPERATORS = {
 
 
 def _with_own(stock: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
-    reductions = {"ReduceSumSquare": ReduceSumSquare, "ReduceLogSumExp": ReduceLogSumExp}
+    reductions = {
+        "CumProd": CumProd, "ReduceSumSquare": ReduceSumSquare, "ReduceLogSumExp": ReduceLogSumExp,
+    }  # fmt: skip
     own = {**CONVERTERS, **reductions, **_OWN_OPERATORS}
     return lambda: {**stock(), **own}
 
@@ -275,7 +281,8 @@ def _with_nodes(error: UnsupportedOpError, made: Origin) -> UnsupportedOpError:
     return UnsupportedOpError(f"{error.error.rstrip('.')} ({where}).", error.hint)
 
 
-_OWN = ("relax.cumsum", "relax.topk", cache.CARRIER)
+_SCANS = {"relax.cumsum": "add", "relax.cumprod": "mul"}
+_OWN = (*_SCANS, "relax.topk", cache.CARRIER)
 
 
 def _own_call(expr: Any, value_of: Callable[[Any], Value], names: Iterator[str]) -> ProgramCall:
@@ -293,9 +300,10 @@ def _own_call(expr: Any, value_of: Callable[[Any], Value], names: Iterator[str])
         make = cache.append_program if name in cache.APPENDS else recurrent_program
         return ProgramCall(make(name, given, outputs[0]), given, outputs)
     source, attrs = value_of(expr.args[0]), expr.attrs
-    if expr.op.name == "relax.cumsum":
+    if expr.op.name in _SCANS:
         axis, exclusive = int(attrs.axis), bool(attrs.exclusive)
-        program = scans.cumsum(source.shape, source.dtype, axis, exclusive)
+        how = _SCANS[expr.op.name]
+        program = scans.cumsum(source.shape, source.dtype, axis, exclusive, how)
     else:
         best = int(attrs.k), bool(attrs.largest)
         axis, index = int(attrs.axis), outputs[1].dtype
