@@ -36,7 +36,7 @@ from nnjit_studio.compiler.importer.model import import_with
 from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody
 from nnjit_studio.compiler.importer.onnx.walk import Counted
 from nnjit_studio.compiler.importer.passes import Import
-from nnjit_studio.errors import ModelError
+from nnjit_studio.errors import ModelError, UnsupportedOpError
 from nnjit_studio.model import GivenShapes
 from nnjit_studio.model.feeds import values_of
 from nnjit_studio.model.open_plan import OpenPlan
@@ -190,6 +190,8 @@ def import_any(
     importer = _Importer(path, Weights(weights_file), half_weights, on_phase, keeps_loops=True)
     feeds = feeds or made_arrays(path)
     trial = Trial(path, feeds)
+    if trial.doubtful:
+        _check_at_hand(importer, trial, feeds)
     on_phase("trying other sizes")
     found = probe(trial, feeds)
     example = sizes_of(found.inputs, feeds)
@@ -269,6 +271,8 @@ def _opened(
             whole, unified, relied = _unified(way, trial, narrow, feeds)
             result = made(_Variant(trial, whole, unified, {n: values[n] for n in relied}))
         except ModelError as error:
+            if first is None and isinstance(error, UnsupportedOpError):
+                _check_at_hand(importer, trial, feeds)
             first = error if narrow is found else first or error
             importer.store.finish_plan(more=True)
             if time.monotonic() > last:
@@ -283,6 +287,23 @@ def _opened(
     if first:
         raise first
     return None
+
+
+def _check_at_hand(importer: _Importer, trial: Trial, feeds: Feeds) -> None:
+    """Refuse an operator that is refused at the sizes at hand too, which every way has.
+
+    Raises
+    ------
+    UnsupportedOpError
+    """
+    shapes = {name: tuple(feeds[name].shape) for name in trial.inputs}
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            importer.imported(shapes, values_of(feeds), Path(folder) / "weights.bin")
+        except UnsupportedOpError:
+            raise
+        except ModelError:
+            return  # another way may mend it
 
 
 def _unified(
