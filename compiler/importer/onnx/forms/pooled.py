@@ -95,10 +95,11 @@ def _before(r: Rewriter, missing: list[int]) -> list[int]:
 
 def _padded(r: Rewriter, x: str, before: list[int], after: list[int]) -> str:
     """With what is never the largest around it."""
-    kind, least = np.float32, -np.inf
-    if r.dtype(x) != TensorProto.FLOAT:  # a byte has no smaller one than its smallest
-        x, kind, least = r.op("Cast", x, to=TensorProto.INT32), np.int32, -1000
+    floats = r.dtype(x) == TensorProto.FLOAT
+    if not floats:  # a byte has no smaller one than its smallest
+        x = r.op("Cast", x, to=TensorProto.INT32)
     if not any(before + after):
         return x
     pads = r.weight([0, 0, *before, 0, 0, *after], np.int64)
-    return r.op("Pad", x, pads, r.weight(least, kind))
+    least = r.weight(-np.inf, np.float32) if floats else r.weight(-1000, np.int32)
+    return r.op("Pad", x, pads, least)

@@ -129,4 +129,4 @@ class _Simple:
 
 def _below(limit: float) -> np.float32:
     """The largest float32 below a number."""
-    return np.nextafter(np.float32(limit), np.float32(-np.inf))
+    return np.float32(np.nextafter(np.float32(limit), np.float32(-np.inf)))
