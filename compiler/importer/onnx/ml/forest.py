@@ -106,27 +106,27 @@ class _Simple:
             if mode in _REVERSED:
                 yes, no, mode = no, yes, _REVERSED[mode]
             if mode == "BRANCH_LEQ":
-                self._add(key, b, np.float32(b.members[0]), yes, no)
+                self._add(key, b, b.members[0], yes, no)
             elif mode == "BRANCH_LT":
                 self._add(key, b, _below(b.members[0]), yes, no)
             else:
                 self._equal(key, b, yes, no)
 
-    def _add(self, key: Any, b: Branch, limit: np.float32, yes: Any, no: Any) -> None:
+    def _add(self, key: Any, b: Branch, limit: float, yes: Any, no: Any) -> None:
         self.known[key] = len(self.rows)
-        self.rows.append((b.feature, float(limit), yes, no, b.nan))
+        self.rows.append((b.feature, limit, yes, no, b.nan))
 
     def _equal(self, key: Any, b: Branch, yes: Any, no: Any) -> None:
         """Two rows for each number: at most it, and not at most the next below."""
         for i, member in enumerate(b.members):
             after = (key, "member", i + 1) if i + 1 < len(b.members) else no
             inside = (key, "inside", i)
-            self._add(key if i == 0 else (key, "member", i), b, np.float32(member), inside, after)
+            self._add(key if i == 0 else (key, "member", i), b, member, inside, after)
             self._add(inside, b, _below(member), after, yes)
         if not len(b.members):
-            self._add(key, b, np.float32(0), no, no)
+            self._add(key, b, 0.0, no, no)
 
 
-def _below(limit: float) -> np.float32:
+def _below(limit: float) -> float:
     """The largest float32 below a number."""
-    return np.float32(np.nextafter(np.float32(limit), np.float32(-np.inf)))
+    return float(np.nextafter(np.float32(limit), np.float32(-np.inf)))
