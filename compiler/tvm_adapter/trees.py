@@ -13,7 +13,6 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Binary,
     Buffer,
     Const,
-    Expr,
     Load,
     Loop,
     Program,
@@ -59,9 +58,8 @@ def tree_program(form: str, inputs: Sequence[Any], output: Any) -> Program:
 
     # A feature that is not there reads the last one, and nothing outside the row.
     value = Load("in0", row * width + Binary("min", entry(0), Const(width - 1, "i32")))
-    below: Expr = Binary("le", value, Load("in2", here))
-    beyond = Select(Binary("eq", value, value), entry(2), entry(3))
-    step = Store("out0", here.index, Select(below, entry(1), beyond))
+    below = Select(Binary("le", value, Load("in2", here)), entry(1), entry(2))
+    step = Store("out0", here.index, Select(Binary("ne", value, value), entry(3), below))
     start = Store("out0", here.index, Load("in3", tree))
     buffers = [
         Buffer(f"in{i}", v.dtype, v.shape, "input", v.constant is not None)

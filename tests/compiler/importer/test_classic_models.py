@@ -9,12 +9,12 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from run_plan import run_by_kernels
 
 from nnjit_studio.compiler.importer import import_model
 from nnjit_studio.errors import UnsupportedOpError
-from nnjit_studio.records import TIERS
+from nnjit_studio.records import GPU_TIERS, TIERS
 
 MODES = tuple(f"BRANCH_{m}" for m in ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ"))
 FEATURES = 5
@@ -185,3 +185,44 @@ def test_numbers_for_numbers(tmp_path: Path) -> None:
     same_as_native(saved(tmp_path / "m.onnx", "LabelEncoder", {"y": FLOAT}, x, **held), x)
     held = {"keys_int64s": [1, 2, 4], "values_int64s": [10, 20, 30]}
     same_as_native(saved(tmp_path / "n.onnx", "LabelEncoder", {"y": INT}, x, **held), x)
+
+
+def member_model(path: Path) -> tuple[Path, np.ndarray]:
+    """A tree that asks for members of a set, then for a threshold; one leaf stands alone."""
+    node = helper.make_node(
+        "TreeEnsemble", ["x"], ["y"], domain="ai.onnx.ml", n_targets=1, aggregate_function=1,
+        post_transform=0, tree_roots=[0, 2], nodes_modes=tensor([6, 0, 0], np.uint8),
+        nodes_featureids=[0, 1, 0], nodes_splits=tensor([0, 1.5, 0], np.float32),
+        nodes_truenodeids=[0, 1, 3], nodes_trueleafs=[1, 1, 1],
+        nodes_falsenodeids=[1, 2, 3], nodes_falseleafs=[0, 1, 1],
+        leaf_targetids=[0, 0, 0, 0], leaf_weights=tensor([1, 10, 100, 1000], np.float32),
+        membership_values=tensor([2, -3, 4, np.nan], np.float32),
+    )  # fmt: skip
+    x = np.array([[2, 0], [-3, 9], [4, 9], [3, 1], [3, 2], [np.nan, 1]], np.float32)
+    given = helper.make_tensor_value_info("x", FLOAT, x.shape)
+    made = helper.make_tensor_value_info("y", FLOAT, [len(x), 1])
+    graph = helper.make_graph([node], "g", [given], [made])
+    imports = [helper.make_opsetid("ai.onnx.ml", 5), helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=10), path)
+    return path, x
+
+
+def tensor(values: list[float], dtype: Any) -> onnx.TensorProto:
+    return numpy_helper.from_array(np.array(values, dtype))
+
+
+def test_members_of_a_set(tmp_path: Path) -> None:
+    same_as_native(*member_model(tmp_path / "m.onnx"))
+
+
+def test_trees_on_a_gpu(tmp_path: Path) -> None:
+    from run_plan_wgsl import run_by_documents  # skips where Python has no wgpu
+
+    trees, outputs = forest("target", some_of_three), {"y": FLOAT}
+    path = saved(
+        tmp_path / "m.onnx", "TreeEnsembleRegressor", outputs, rows(), n_targets=3, **trees
+    )
+    built = import_model(path, tmp_path / "w.bin")
+    got = run_by_documents(built, tmp_path / "w.bin", {"x": rows()}, GPU_TIERS[0])
+    wanted = onnxruntime.InferenceSession(path).run(None, {"x": rows()})[0]
+    np.testing.assert_allclose(got["y"], wanted, 1e-5, 1e-6)
