@@ -69,7 +69,7 @@ def rule_of(node: onnx.NodeProto) -> Callable[[Rewriter], None] | None:
     if node.op_type in _RULES and node.domain == "com.microsoft":
         return _RULES[node.op_type]
     if node.domain == ml.DOMAIN:
-        return ml.RULES.get(node.op_type)
+        return ml.rule_of(node.op_type)
     return _simplified if node.op_type == "SimplifiedLayerNormalization" else None
 
 

@@ -168,13 +168,15 @@ def test_columns(tmp_path: Path, op: str, attributes: dict[str, Any]) -> None:
     same_as_native(saved(tmp_path / "m.onnx", op, {"y": FLOAT}, x, **attributes), x)
 
 
-def test_a_linear_classifier(tmp_path: Path) -> None:
+@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_linear_classifier(tmp_path: Path, classes: int, transform: str) -> None:
     x = np.nan_to_num(rows())
-    coefficients = np.random.default_rng(2).standard_normal(15).astype(np.float32).tolist()
+    drawn = np.random.default_rng(2).standard_normal(classes * FEATURES).astype(np.float32)
     path = saved(
         tmp_path / "m.onnx", "LinearClassifier", {"label": INT, "y": FLOAT}, x,
-        coefficients=coefficients, intercepts=[0.1, 0.2, 0.3], classlabels_ints=[4, 5, 6],
-        post_transform="SOFTMAX", multi_class=0,
+        coefficients=drawn.tolist(), intercepts=[0.1, 0.2, 0.3][:classes],
+        classlabels_ints=[4, 5, 6][:classes], post_transform=transform, multi_class=0,
     )  # fmt: skip
     same_as_native(path, x)
 
@@ -213,6 +215,24 @@ def tensor(values: list[float], dtype: Any) -> onnx.TensorProto:
 
 def test_members_of_a_set(tmp_path: Path) -> None:
     same_as_native(*member_model(tmp_path / "m.onnx"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("nodes_trueleafs", [1, 1]),
+        ("nodes_falsenodeids", [9, 2, 3]),
+        ("leaf_targetids", [0, 0, 7, 0]),
+    ],
+)
+def test_attributes_that_do_not_fit_are_refused(tmp_path: Path, name: str, value: Any) -> None:
+    path, _ = member_model(tmp_path / "m.onnx")
+    model = onnx.load(path)
+    held = next(a for a in model.graph.node[0].attribute if a.name == name)
+    held.CopyFrom(helper.make_attribute(name, value))
+    onnx.save(model, path)
+    with pytest.raises(UnsupportedOpError, match="TreeEnsemble of node"):
+        import_model(path, tmp_path / "w.bin")
 
 
 def test_trees_on_a_gpu(tmp_path: Path) -> None:

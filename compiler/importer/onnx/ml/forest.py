@@ -72,9 +72,7 @@ def forest(
         for target, weight in leaves.get(key, ()):
             if not 0 <= target < targets:
                 raise refuse(f"targets below {targets}")
-            weights[i, target] = weight + (
-                0 if np.isnan(weights[i, target]) else weights[i, target]
-            )
+            weights[i, target] = np.nansum([weights[i, target], weight])
     limits = np.array([0.0] * count + [row[1] for row in rows], np.float32)
     begin = np.array([place(root) for root in roots], np.int32)
     if table[:, 0].min(initial=0) < 0:

@@ -101,16 +101,11 @@ def _label_encoder(r: Rewriter) -> None:
     if default is None:
         kind = "int64" if values.dtype.kind == "i" else "float"
         default = np.array([r.attribute(f"default_{kind}", -1 if kind == "int64" else -0.0)])
-    hit = r.op("Equal", _last_axis(r), r.weight(keys))
+    hit = r.op("Equal", r.along("Unsqueeze", r.node.input[0], [-1]), r.weight(keys))
     first = r.weight(np.arange(len(keys), 0, -1), np.int64)
     place = reduced(r, "ReduceMax", r.op("Where", hit, first, r.weight(0, np.int64)), -1)
     table = np.concatenate([default.reshape(-1).astype(values.dtype), values[::-1]])
     r.op("Gather", r.weight(table), place, axis=0, out=r.node.output[0])
-
-
-def _last_axis(r: Rewriter) -> str:
-    """The input with an axis of one element behind its own."""
-    return r.along("Unsqueeze", r.node.input[0], [-1])
 
 
 def _table(r: Rewriter, name: str) -> Any:
@@ -121,6 +116,21 @@ def _table(r: Rewriter, name: str) -> Any:
     held = r.attribute(f"{name}_tensor", None)
     array = numpy_helper.to_array(held) if held is not None else None
     return array if array is not None and array.dtype.kind in "if" else None
+
+
+def rule_of(op_type: str) -> Callable[[Rewriter], None] | None:
+    """The rule of an operator, which refuses attributes that do not fit each other."""
+    rule = RULES.get(op_type)
+    if rule is None:
+        return None
+
+    def checked(r: Rewriter) -> None:
+        try:
+            rule(r)
+        except (IndexError, RuntimeError, StopIteration, ValueError) as error:
+            raise r.refuse("attributes that fit each other") from error
+
+    return checked
 
 
 RULES: dict[str, Callable[[Rewriter], None]] = {

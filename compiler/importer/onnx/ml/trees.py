@@ -30,6 +30,9 @@ def ensemble(r: Rewriter) -> None:
         for i, target in enumerate(r.attribute("leaf_targetids", []))
     }
     roots = [leaves.get(i, i) for i in r.attribute("tree_roots", [])]
+    reached = {key for b in branches.values() for key in (b.yes, b.no)}.union(roots)
+    if not reached <= branches.keys() | ends.keys():
+        raise r.refuse("nodes that lead to others")
     targets = r.attribute("n_targets", 1)
     made = forest(roots, branches, ends, targets, r.refuse)
     how = _AGGREGATES[r.attribute("aggregate_function", 1)]
