@@ -89,8 +89,10 @@ def has_whole_tiles(extents: Sequence[int], turn: int, stage: int) -> bool:
 def blocks_far_off(at: Callable[[Sizes], Program], drawn: Sequence[Sizes]) -> list[int]:
     """Elements of a kernel of one parallel step at each of the sizes, of which it has several steps
     at larger ones: one for each block. None of a kernel that has one everywhere."""
-    counts = [_elements(at(sizes)) for sizes in drawn]
     program = at({name: _FAR * n for name, n in drawn[0].items()})
+    if len(program.stages) > 1:
+        return []  # which no schedule cuts so
+    counts = [_elements(at(sizes)) for sizes in drawn]
     steps = loops_of(program, None)[0].parallel_extent
     return counts if 1 < steps == -(-_elements(program) // BLOCK) else []
 
