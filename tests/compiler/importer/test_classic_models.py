@@ -139,6 +139,17 @@ def test_what_native_has_in_its_own_way_is_refused(tmp_path: Path) -> None:
         import_model(path, tmp_path / "w.bin")
 
 
+@pytest.mark.parametrize("op", ["TreeEnsembleRegressor", "TreeEnsembleClassifier"])
+def test_a_transformation_without_a_rule_is_refused(tmp_path: Path, op: str) -> None:
+    what = "target" if op.endswith("Regressor") else "class"
+    outputs = {"y": FLOAT} if what == "target" else {"label": INT, "y": FLOAT}
+    more = {"n_targets": 1} if what == "target" else {"classlabels_int64s": [0, 1]}
+    trees = forest(what, lambda rng: [(0, rng.random())])
+    path = saved(tmp_path / "m.onnx", op, outputs, rows(), post_transform="PROBIT", **trees, **more)
+    with pytest.raises(UnsupportedOpError, match="PROBIT"):
+        import_model(path, tmp_path / "w.bin")
+
+
 def test_trees_with_circles_are_refused(tmp_path: Path) -> None:
     trees = forest("target", lambda rng: [(0, 1.0)])
     inner = [i for i, mode in enumerate(trees["nodes_modes"]) if mode != "LEAF"]

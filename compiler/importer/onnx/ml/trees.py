@@ -58,13 +58,14 @@ def classifier(r: Rewriter) -> None:
     transform = r.attribute("post_transform", b"NONE").decode()
     if len(labels) == 2:
         place, total = _two_classes(r, made, used, transform)
+        transform = _of_many(transform, 1)
     else:
         total = _with_base(r, _aggregated(r, made, "SUM"))
         place = r.op("ArgMax", total, axis=1, keepdims=0)
     found, scores = [*r.node.output, ""][:2]
     r.op("Gather", r.weight(labels, np.int64), place, axis=0, out=found)
     if scores:
-        transformed(r, total, "NONE" if len(labels) == 2 else transform, scores)
+        transformed(r, total, transform, scores)
 
 
 def _two_classes(r: Rewriter, made: Forest, used: list[int], transform: str) -> tuple[str, str]:
@@ -193,5 +194,9 @@ def _with_base(r: Rewriter, scores: str) -> str:
 
 
 def _finished(r: Rewriter, scores: str, transform: str, targets: int, out: str) -> None:
-    # ONNX Runtime transforms several targets alone.
-    transformed(r, scores, transform if targets > 1 else "NONE", out)
+    transformed(r, scores, _of_many(transform, targets), out)
+
+
+def _of_many(transform: str, targets: int) -> str:
+    """What ONNX Runtime makes of scores: all but PROBIT it leaves out of a single one."""
+    return transform if targets > 1 or transform == "PROBIT" else "NONE"
