@@ -90,7 +90,7 @@ def recurrent(r: Rewriter) -> bool:
         raise r.refuse("the activations Sigmoid, Tanh or Relu")
     if lengths in r.constants and (r.constants[lengths] == steps).all():
         lengths = ""
-    if lengths and (clip or functions[0] != b"Sigmoid") and kind == "LSTM":
+    if lengths and (clip or {*functions[::3]} != {b"Sigmoid"}) and kind == "LSTM":
         raise r.refuse("no clip, and the activation Sigmoid, where sequences have lengths")
     w, u = r.constant(1, "weight W"), r.constant(2, "weight R")
     empty = np.zeros((len(backward), 2 * GATES[kind] * hidden), np.float32)
