@@ -36,7 +36,7 @@ from nnjit_studio.compiler.importer.model import import_with
 from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody
 from nnjit_studio.compiler.importer.onnx.walk import Counted
 from nnjit_studio.compiler.importer.passes import Import
-from nnjit_studio.errors import ModelError
+from nnjit_studio.errors import ModelError, UnsupportedOpError
 from nnjit_studio.model import GivenShapes
 from nnjit_studio.model.feeds import values_of
 from nnjit_studio.model.open_plan import OpenPlan
@@ -190,6 +190,8 @@ def import_any(
     importer = _Importer(path, Weights(weights_file), half_weights, on_phase, keeps_loops=True)
     feeds = feeds or made_arrays(path)
     trial = Trial(path, feeds)
+    if trial.doubtful:
+        _check_at_hand(importer, feeds)
     on_phase("trying other sizes")
     found = probe(trial, feeds)
     example = sizes_of(found.inputs, feeds)
@@ -224,7 +226,8 @@ def _model(
         importer.store.finish_plan(more=True)
         if all(port.spec.shape == shapes[port.spec.name] for port in made.plan.outputs):
             return made
-        importer.notes.append(f"No formula holds at {_text(sizes)}: imported for itself.")
+        text = ", ".join(f"{name}={n}" for name, n in sizes.items())
+        importer.notes.append(f"No formula holds at {text}: imported for itself.")
     given = {name: shapes[name] for name in trial.inputs}
     return importer.static(given, feeds)
 
@@ -269,6 +272,8 @@ def _opened(
             whole, unified, relied = _unified(way, trial, narrow, feeds)
             result = made(_Variant(trial, whole, unified, {n: values[n] for n in relied}))
         except ModelError as error:
+            if first is None and isinstance(error, UnsupportedOpError):
+                _check_at_hand(importer, feeds)
             first = error if narrow is found else first or error
             importer.store.finish_plan(more=True)
             if time.monotonic() > last:
@@ -283,6 +288,17 @@ def _opened(
     if first:
         raise first
     return None
+
+
+def _check_at_hand(importer: _Importer, feeds: Feeds) -> None:
+    """Refuse an operator that is refused at the sizes at hand too, which every way has."""
+    shapes = {name: array.shape for name, array in feeds.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            importer.imported(shapes, values_of(feeds), Path(folder) / "weights.bin")
+        except ModelError as error:
+            if isinstance(error, UnsupportedOpError):
+                raise
 
 
 def _unified(
@@ -381,7 +397,3 @@ def _alike(a: Vector, b: Vector) -> bool:
     """Whether one is a multiple of the other plus a constant."""
     x, y = [n - a[0] for n in a[1:]], [n - b[0] for n in b[1:]]
     return all(p * y[0] == q * x[0] for p, q in zip(x, y, strict=True))
-
-
-def _text(sizes: Sizes) -> str:
-    return ", ".join(f"{name}={n}" for name, n in sizes.items())

@@ -27,6 +27,7 @@ from nnjit_studio.compiler.any_size.inputs import (
     sum_of,
 )
 from nnjit_studio.compiler.any_size.windows import windows
+from nnjit_studio.compiler.importer.obstacles import may_be_refused
 from nnjit_studio.compiler.onnx_file import check
 from nnjit_studio.compiler.onnx_file.budget import progress
 from nnjit_studio.compiler.onnx_file.ports import dims_of
@@ -122,6 +123,8 @@ class Trial:
         weights = {t.name for t in model.graph.initializer}
         self.rounds = any(map(_rounds, model.graph.node))
         """Whether activations are rounded to 8 bits as it runs."""
+        self.doubtful = may_be_refused(model)
+        """Whether it has an operator that no size may mend."""
         ports = [p for p in model.graph.input if p.name not in weights]
         self.inputs: dict[str, tuple[Axis, ...]] = {}
         for port in ports:

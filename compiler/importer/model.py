@@ -27,6 +27,7 @@ from nnjit_studio.compiler.tvm_adapter.loops import LOOP_OP
 from nnjit_studio.compiler.tvm_adapter.quantised import TABLE_PRODUCT
 from nnjit_studio.compiler.tvm_adapter.quantised_conv import INTEGER_CONV
 from nnjit_studio.compiler.tvm_adapter.recurrent import RECURRENT_OP
+from nnjit_studio.compiler.tvm_adapter.trees import TREE_OP
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 from nnjit_studio.model import GivenShapes
 from nnjit_studio.model.plan_choice import NO_WAYS
@@ -141,7 +142,7 @@ def with_known_operators(model: Any, half_weights: bool, imports: Import) -> Any
     """The model in operators that the importer has, what follows from its shapes computed."""
     imports.halves = "rounded" if half_weights else "exact" if has_halves(model) else ""
     model = MODEL_PASSES.run(model, imports)
-    own = {BYTE_FUNCTION, INTEGER_CONV, TABLE_PRODUCT, RECURRENT_OP, LOOP_OP, COUNTING_OP}
+    own = {BYTE_FUNCTION, INTEGER_CONV, TABLE_PRODUCT, RECURRENT_OP, LOOP_OP, COUNTING_OP, TREE_OP}
     check.check_operators(model, tvm_adapter.supported_operators() | own)
     return model
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+
+import onnx
 
 from nnjit_studio.compiler import tvm_adapter
 from nnjit_studio.compiler.importer.onnx import contrib, decompose
+from nnjit_studio.compiler.importer.onnx.forms.refused import sized_by_data
 from nnjit_studio.compiler.onnx_file import check
 from nnjit_studio.compiler.onnx_file.survey import flat
 from nnjit_studio.model.survey import Obstacle
@@ -22,15 +26,27 @@ def obstacles(path: Path) -> tuple[Obstacle, ...]:
     ModelError
         When the file is no valid model.
     """
-    supported = tvm_adapter.supported_operators() | CONTROL
     found: dict[tuple[str, str], list[str]] = {}
-    for name, node in flat(check.load_model(path).graph):
-        ruled = (decompose.rule_of(node) or contrib.rule_of(node)) is not None
-        if not ruled and (node.op_type not in supported or node.domain not in check.DOMAINS):
-            found.setdefault((node.op_type, node.domain), []).append(name)
+    for name, node in _without_rule(check.load_model(path)):
+        found.setdefault((node.op_type, node.domain), []).append(name)
     return tuple(
         Obstacle(op, tuple(names), _why(op, domain)) for (op, domain), names in found.items()
     )
+
+
+def may_be_refused(model: onnx.ModelProto) -> bool:
+    """Whether an operator has no rule, or one that an import has to fold away."""
+    return any(_without_rule(model)) or any(
+        decompose.rule_of(node) is sized_by_data for _, node in flat(model.graph)
+    )
+
+
+def _without_rule(model: onnx.ModelProto) -> Iterator[tuple[str, onnx.NodeProto]]:
+    supported = tvm_adapter.supported_operators() | CONTROL
+    for name, node in flat(model.graph):
+        ruled = (decompose.rule_of(node) or contrib.rule_of(node)) is not None
+        if not ruled and (node.op_type not in supported or node.domain not in check.DOMAINS):
+            yield name, node
 
 
 def _why(op: str, domain: str) -> str:

@@ -29,6 +29,7 @@ from nnjit_studio.errors import ModelError, NnjitError, UnsupportedOpError
 WASM_BYTES = 4 * 2**30
 """The address space of 32-bit Wasm, in bytes."""
 _ONNX, RUNTIME = ("", "ai.onnx"), "com.microsoft"
+ML, _FOR_ML = "ai.onnx.ml", 17
 DOMAINS = (*_ONNX, RUNTIME)
 """Domains whose operators have converters; the last one is ONNX Runtime's."""
 
@@ -73,6 +74,7 @@ def load_model(path: Path) -> onnx.ModelProto:
     # The checker's C++ takes no path that is not ASCII in every locale, and no external data of two
     # names (a hard link), which copies of models have.
     changed = put_in_order(model.graph) | _name_domains(model) | (not str(path).isascii())
+    _name_onnx(model)
     own = _external(model.graph.initializer)
     light = changed or (own and own == _external(tensors_of(model.graph)))
     try:
@@ -121,6 +123,14 @@ def _name_domains(model: onnx.ModelProto) -> bool:
     if found and not any(o.domain == RUNTIME for o in model.opset_import):
         model.opset_import.add(domain=RUNTIME, version=1)
     return found
+
+
+def _name_onnx(model: onnx.ModelProto) -> None:
+    """Let a model of ai.onnx.ml alone have ONNX's operators, in which its own are written."""
+    domains = {o.domain for o in model.opset_import}
+    if domains == {ML}:
+        model.opset_import.add(domain="", version=_FOR_ML)
+        model.ir_version = max(model.ir_version, 8)
 
 
 @cache

@@ -54,15 +54,18 @@ def fix_input_shapes(model: onnx.ModelProto, given: GivenShapes) -> dict[str, tu
 def _check_kinds(what: str, ports: Iterable[onnx.ValueInfoProto]) -> None:
     for port in ports:
         kind, dtype = port.type.WhichOneof("value"), port.type.tensor_type.elem_type
+        hint = "docs/limits.md lists the types that are."
         if kind == "tensor_type":
             names = TensorProto.DataType
             kind = "" if dtype in _KNOWN else names.Name(dtype).lower()
         elif kind is not None:
             kind = f"no tensor (of {kind.replace('_', ' ')})"
+            hint = (
+                "Export it with tensors alone; skl2onnx does so for classifiers with zipmap=False."
+            )
         if kind:
             raise UnsupportedOpError(
-                f"The {what} {port.name!r} is {kind}, which is not supported.",
-                "docs/limits.md lists the types that are.",
+                f"The {what} {port.name!r} is {kind}, which is not supported.", hint
             )
 
 

@@ -44,7 +44,8 @@ from nnjit_studio.compiler.schedule.default_plan import NEUTRAL, StagePlan, plan
 from nnjit_studio.compiler.schedule.padding import padded
 
 PARALLEL = "$p"
-_BLOCK = 1024  # elements of a one-dimensional stage that one parallel step covers
+BLOCK = 1024
+"""Elements of a one-dimensional stage that one parallel step covers."""
 _ACCUMULATORS = 4  # independent sums that hide the latency of an addition
 _EXTREMES = {"min": "pmin", "max": "pmax"}
 
@@ -94,14 +95,14 @@ def _numbers(program: Program) -> tuple[tuple[Stage, ...], Program]:
 def _blocked(plan: StagePlan) -> Scheduled:
     """A stage whose only spatial axis runs on lanes: blocks of it are the parallel loop."""
     (axis,) = plan.spatial
-    begin = times(Var(PARALLEL), _BLOCK)
-    end = Binary("min", plus(begin, _BLOCK), int32(axis.extent))
+    begin = times(Var(PARALLEL), BLOCK)
+    end = Binary("min", plus(begin, BLOCK), int32(axis.extent))
     whole = times(Var("$end_of_block") // LANES, LANES)
     body: list[Statement] = [For(axis.var, begin, Var("$whole"), LANES, _point(plan, axis.var))]
     if axis.extent % LANES:
         body.append(For(axis.var, Var("$whole"), Var("$end_of_block"), 1, _point(plan, "")))
     body = [Let("$end_of_block", end, [Let("$whole", whole, body)])]
-    count = -(-axis.extent // _BLOCK)
+    count = -(-axis.extent // BLOCK)
     return Scheduled([For(PARALLEL, Var(BEGIN), Var(END), 1, body)], count)
 
 

@@ -35,7 +35,7 @@ RECURRENT_OP = "RecurrentLoop"
 LSTM or, of a GRU that resets behind its product, that product's bias [H]. The result is the first
 state and the states by time, in the order of the steps, and of an LSTM the last cell at the end
 where a forward one has its last step: [T + 1, B, H], or [T + 2, B, H]. The attribute ``form`` is
-what :func:`form_of` gives."""
+what :func:`form_of` gives. An LSTM's peepholes [3H] come last."""
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 BACKWARD, ROUNDED, LINEAR, FRESH = "backward", "rounded", "linear", "fresh"
 """Words of a form: the steps from the last one on; the state in 8 bits where it is multiplied; the
@@ -44,7 +44,11 @@ TOGETHER = "together"
 """The word, with a number behind it, of so many elements of the batch that go through the weights
 together."""
 MOST_TOGETHER = 4
-_WORDS = (BACKWARD, ROUNDED, LINEAR, FRESH)
+PEEPHOLES, COUPLED = "peepholes", "coupled"
+"""Words of an LSTM: gates read the cell; it forgets as much as it takes in."""
+CLIP = "clip"
+"""The word, with a number behind it, of the largest argument of a gate's function."""
+_WORDS = (BACKWARD, ROUNDED, LINEAR, FRESH, PEEPHOLES, COUPLED)
 _ROWS = 4
 """Rows of the weights that one pass over the gates adds."""
 _SEPARATOR = "_"
@@ -74,12 +78,13 @@ def recurrent_program(form: str, inputs: Sequence[Any], output: Any) -> Program:
     """The program of a carried call, from the values that it takes and gives."""
     kind, *words = form.split(_SEPARATOR)
     together = next((int(w[len(TOGETHER) :]) for w in words if w.startswith(TOGETHER)), 1)
-    names = [w for w in words if w not in _WORDS and TOGETHER not in w]
+    clip = next((float(w[len(CLIP) :]) for w in words if w.startswith(CLIP)), None)
+    names = [w for w in words if w not in _WORDS and not w.startswith((TOGETHER, CLIP))]
     backward, rounded = BACKWARD in words, ROUNDED in words
     length, batch, gates = inputs[0].shape
     layer = _Layer(
         length, batch, output.shape[2], gates, backward, rounded, FRESH in words, tuple(names),
-        together, Var("e"),
+        together, Var("e"), PEEPHOLES in words, COUPLED in words, clip,
     )  # fmt: skip
     step = {"lstm": layer.lstm, "gru": layer.gru, "rnn": layer.rnn}[kind]
     loop = Loop("t", length, step(LINEAR in words))
@@ -116,6 +121,9 @@ class _Layer:
     together: int
     """Elements of the batch that a thread has: their products read the weights once."""
     element: Expr
+    peepholes: bool
+    coupled: bool
+    clip: float | None
 
     t, j, k = Var("t"), Var(LANES_VAR), Var("k")
 
@@ -172,9 +180,18 @@ class _Layer:
     def gate(self, position: int) -> Load:
         return Load("ws0", self.b * self.gates + (self.j + position * self.hidden))
 
+    def seeing(self, position: int) -> Expr:
+        """A gate with what its peephole sees of the cell."""
+        if not self.peepholes:
+            return self.gate(position)
+        return self.gate(position) + Load("in4", self.j + position * self.hidden) * self.cell
+
     def apply(self, position: int, value: Expr) -> Expr:
-        """The layer's function of this number."""
+        """The layer's function of this number; the one of a cell has no bound."""
         name = self.functions[position]
+        if self.clip is not None and position != 2:
+            bound = Const(self.clip, "f32")
+            value = Binary("max", Binary("min", value, bound), Const(-self.clip, "f32"))
         if name == "relu":
             return Binary("max", value, Const(0.0, "f32"))
         return Call(name, (value,))
@@ -215,9 +232,11 @@ class _Layer:
 
     def lstm(self, linear: bool) -> Statements:
         """Gates in the order input, output, forget, cell."""
-        gate, apply = self.gate, self.apply
-        new = apply(0, gate(0)) * apply(1, gate(3))
-        kept = apply(0, gate(2)) * self.cell
+        gate, apply = self.seeing, self.apply
+        into = apply(0, gate(0))
+        forget = Const(1.0, "f32") - into if self.coupled else apply(0, gate(2))
+        new = into * apply(1, self.gate(3))
+        kept = forget * self.cell
         state = apply(0, gate(1)) * apply(2, self.cell)
         multiplied = _Layer.second if self.rounded else _Layer.before
         rounding = _rounding(self.b, self.hidden, self.before) if self.rounded else ()

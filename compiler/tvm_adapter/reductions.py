@@ -1,11 +1,11 @@
-"""Reductions of ONNX that TVM's frontend has as several operators."""
+"""Reductions and scans of ONNX that TVM's frontend has as several operators, or not at all."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from tvm import relax, te
+from tvm import relax, te, topi
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from nnjit_studio.compiler.tvm_adapter.quantised import known_array
@@ -60,3 +60,20 @@ def _sum_of_squares(x: Any) -> Any:
         return te.sum(value * value, axis=[q])
 
     return te.compute((*x.shape[:-1], 1), total, name="sum_of_squares")
+
+
+class CumProd(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
+    """As the frontend's running sum, of products."""
+
+    @classmethod
+    def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        x, axis = inputs[0], known_array(inputs[1])
+        if axis is None:
+            raise ValueError("the axis has to be known ahead")
+        along = int(axis.reshape(-1)[0])
+
+        def turned(value: Any) -> Any:
+            return bb.emit_te(topi.flip, value, axis=along) if attr.get("reverse", 0) else value
+
+        made = relax.op.cumprod(turned(x), along, exclusive=bool(attr.get("exclusive", 0)))
+        return turned(bb.normalize(made))

@@ -48,7 +48,12 @@ from nnjit_studio.compiler.tvm_adapter.recurrent import (
     RecurrentLoop,
     recurrent_program,
 )
-from nnjit_studio.compiler.tvm_adapter.reductions import ReduceLogSumExp, ReduceSumSquare
+from nnjit_studio.compiler.tvm_adapter.reductions import (
+    CumProd,
+    ReduceLogSumExp,
+    ReduceSumSquare,
+)
+from nnjit_studio.compiler.tvm_adapter.trees import TREE_FORM, TREE_OP, TreeWalk, tree_program
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 
 log = logging.getLogger(__name__)
@@ -90,12 +95,15 @@ _OWN_OPERATORS = {
     RECURRENT_OP: RecurrentLoop,
     LOOP_OP: CountedLoop,
     COUNTING_OP: Counting,
+    TREE_OP: TreeWalk,
 }
 """Converters of the operators that the importer's own passes write."""
 
 
 def _with_own(stock: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
-    reductions = {"ReduceSumSquare": ReduceSumSquare, "ReduceLogSumExp": ReduceLogSumExp}
+    reductions = {
+        "CumProd": CumProd, "ReduceSumSquare": ReduceSumSquare, "ReduceLogSumExp": ReduceLogSumExp,
+    }  # fmt: skip
     own = {**CONVERTERS, **reductions, **_OWN_OPERATORS}
     return lambda: {**stock(), **own}
 
@@ -273,7 +281,8 @@ def _with_nodes(error: UnsupportedOpError, made: Origin) -> UnsupportedOpError:
     return UnsupportedOpError(f"{error.error.rstrip('.')} ({where}).", error.hint)
 
 
-_OWN = ("relax.cumsum", "relax.topk", cache.CARRIER)
+_SCANS = {"relax.cumsum": "add", "relax.cumprod": "mul"}
+_OWN = (*_SCANS, "relax.topk", cache.CARRIER)
 
 
 def _own_call(expr: Any, value_of: Callable[[Any], Value], names: Iterator[str]) -> ProgramCall:
@@ -286,12 +295,15 @@ def _own_call(expr: Any, value_of: Callable[[Any], Value], names: Iterator[str])
             return ProgramCall(loop_program(name, given, outputs), given, outputs)
         if name.startswith(COUNTING_FORM):
             return ProgramCall(counting_program(name, outputs[0]), given, outputs)
+        if name.startswith(TREE_FORM):
+            return ProgramCall(tree_program(name, given, outputs[0]), given, outputs)
         make = cache.append_program if name in cache.APPENDS else recurrent_program
         return ProgramCall(make(name, given, outputs[0]), given, outputs)
     source, attrs = value_of(expr.args[0]), expr.attrs
-    if expr.op.name == "relax.cumsum":
+    if expr.op.name in _SCANS:
         axis, exclusive = int(attrs.axis), bool(attrs.exclusive)
-        program = scans.cumsum(source.shape, source.dtype, axis, exclusive)
+        how = _SCANS[expr.op.name]
+        program = scans.cumsum(source.shape, source.dtype, axis, exclusive, how)
     else:
         best = int(attrs.k), bool(attrs.largest)
         axis, index = int(attrs.axis), outputs[1].dtype

@@ -1,4 +1,4 @@
-"""Tensor-IR programs for the operators that TVM leaves to library calls: running sums, top k."""
+"""Programs for the operators that TVM leaves to library calls: running sums, products, top k."""
 
 from __future__ import annotations
 
@@ -42,29 +42,33 @@ def _index(shape: Sequence[int], axis: int, along: Expr) -> Expr:
     return result
 
 
-def cumsum(shape: Sequence[int], dtype: str, axis: int, exclusive: bool) -> Program:
-    """Running sum along an axis; ``exclusive`` leaves each element out of its own sum."""
+def cumsum(
+    shape: Sequence[int], dtype: str, axis: int, exclusive: bool, op: str = "add"
+) -> Program:
+    """Running sum along an axis, or product where ``op`` is ``mul``; ``exclusive`` leaves each
+    element out of its own."""
     axis %= len(shape)
     extent = shape[axis]
 
     def at(buffer: str, along: Expr) -> Load:
         return Load(buffer, _index(shape, axis, along))
 
-    zero = Const(0, dtype)
+    none = Const(0 if op == "add" else 1, dtype)
     first = Store(
         "out0",
         _index(shape, axis, int32(0)),
-        zero if exclusive else at("in0", int32(0)),
+        none if exclusive else at("in0", int32(0)),
     )
     here, after = Var(_ALONG), Var(_ALONG) + 1
-    total = at("out0", here) + at("in0", here if exclusive else after)
+    total = Binary(op, at("out0", here), at("in0", here if exclusive else after))
     rest = Loop(_ALONG, extent - 1, (Store("out0", _index(shape, axis, after), total),))
     steps: tuple[Statement, ...] = (first, rest) if extent > 1 else (first,)
     buffers = (
         Buffer("in0", dtype, tuple(shape), "input"),
         Buffer("out0", dtype, tuple(shape), "output"),
     )
-    return Program("cumsum", buffers, (Stage("cumsum", _lines(shape, axis), steps=steps),))
+    name = "cumsum" if op == "add" else "cumprod"
+    return Program(name, buffers, (Stage(name, _lines(shape, axis), steps=steps),))
 
 
 def top_k(

@@ -8,6 +8,7 @@ import onnx
 from onnx import helper
 
 from nnjit_studio.compiler.importer.onnx import contrib, decompose
+from nnjit_studio.compiler.importer.onnx.ml.rules import RULES
 
 PAGE = Path(__file__).parents[2] / "docs" / "operators.md"
 DOMAIN = "com.microsoft"
@@ -30,6 +31,7 @@ def test_each_rule_has_a_row_and_each_row_a_rule() -> None:
     ruled = {op for op in known if has_rule(op)}
     assert {"DynamicQuantizeLSTM", "QAttention", "FusedMatMul"} <= ruled
     assert ruled - named() == set()
+    assert RULES.keys() - named() == set()
     own = PAGE.read_text("utf-8").split("## ONNX Runtime's own operators")[1]
     rows = {
         op

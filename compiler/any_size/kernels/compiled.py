@@ -27,6 +27,7 @@ from nnjit_studio.compiler.any_size.kernels.samples import (
     SMALLEST,
     TURN,
     Sample,
+    blocks_far_off,
     draws,
     has_whole_tiles,
     holds,
@@ -57,6 +58,7 @@ from nnjit_studio.compiler.pipeline.wasm import encoded, loops_of, lowered
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.recognize.convolution import Conv2d
 from nnjit_studio.compiler.recognize.quantised import Quantised
+from nnjit_studio.compiler.schedule.default import BLOCK
 from nnjit_studio.compiler.templates import match
 from nnjit_studio.model.open_plan import OpenKernel, Scalar, Variant
 from nnjit_studio.model.size import Dim, Size, as_function, size
@@ -234,6 +236,12 @@ class _Maker:
             scalar = scalar_of(self.name, row, atoms, bases, whole)
             places.append(scalars.setdefault(scalar, len(scalars)) if scalar else None)
         found = scalar_of(self.name, extent, atoms, bases, whole)
+        if found is None and int(extent[0][1]) == 1 and self.extents:
+            # No draw may have two blocks of elements, and a larger size all the same.
+            counts = [("i32", n) for n in blocks_far_off(self.at, [s.sizes for s in samples])]
+            elements = scalar_of(self.name, counts, atoms, bases, whole) if counts else None
+            if elements:
+                return places, tuple(scalars), (elements.size + (BLOCK - 1)) // BLOCK
         return places, tuple(scalars), found.size if found else size(int(extent[0][1]))
 
     def _encoded(

@@ -4,8 +4,9 @@ what it is there."""
 from __future__ import annotations
 
 import itertools
+import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -13,6 +14,9 @@ from typing import Any
 from nnjit_studio.compiler.any_size.kernels.functions import Constant, bits_of
 from nnjit_studio.compiler.any_size.kernels.scalars import Sizes
 from nnjit_studio.compiler.ir.affine import LANES
+from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.pipeline.wasm import loops_of
+from nnjit_studio.compiler.schedule.default import BLOCK
 from nnjit_studio.compiler.wasm.ir import Function
 from nnjit_studio.model.open_plan import Scalar
 from nnjit_studio.model.size import Dim, Size
@@ -25,6 +29,8 @@ _SPREAD = 360
 """How far above the smallest ones sizes are drawn, at least."""
 _TILE = 8
 """Most tiles divide maps of multiples of it."""
+_FAR = 64
+"""Times the sizes of a draw: what has several blocks of elements anywhere has them there."""
 _BLOCK = 1024
 """Draws that are kept together: most of them do not fit, so that a model asks for many."""
 _REMAINDERS = (10, 11, 13, 14, 15, 9)
@@ -78,6 +84,21 @@ def has_whole_tiles(extents: Sequence[int], turn: int, stage: int) -> bool:
     products by these are shifts, which is other code. Late stages take anything."""
     whole = turn % 3 or all(n % _TILE == 0 for n in extents)
     return stage > 1 or (bool(whole) and all(n & (n - 1) for n in extents))
+
+
+def blocks_far_off(at: Callable[[Sizes], Program], drawn: Sequence[Sizes]) -> list[int]:
+    """Elements of a kernel of one parallel step at each of the sizes, of which it has several steps
+    at larger ones: one for each block. None of a kernel that has one everywhere."""
+    program = at({name: _FAR * n for name, n in drawn[0].items()})
+    if len(program.stages) > 1:
+        return []  # which no schedule cuts so
+    counts = [_elements(at(sizes)) for sizes in drawn]
+    steps = loops_of(program, None)[0].parallel_extent
+    return counts if 1 < steps == -(-_elements(program) // BLOCK) else []
+
+
+def _elements(program: Program) -> int:
+    return math.prod([b for b in program.buffers if b.role == "output"][-1].shape)
 
 
 @dataclass(frozen=True)

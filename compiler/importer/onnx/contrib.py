@@ -15,6 +15,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
+from nnjit_studio.compiler.importer.onnx.ml import rules as ml
 from nnjit_studio.compiler.importer.onnx.packed_weights import reshape_tables
 from nnjit_studio.compiler.importer.onnx.quantised import scaled_product
 from nnjit_studio.compiler.importer.onnx.quantised_lstm import OPERATOR, dynamic_quantize_lstm
@@ -67,6 +68,8 @@ def rule_of(node: onnx.NodeProto) -> Callable[[Rewriter], None] | None:
     """The rule that replaces a node."""
     if node.op_type in _RULES and node.domain == "com.microsoft":
         return _RULES[node.op_type]
+    if node.domain == ml.DOMAIN:
+        return ml.rule_of(node.op_type)
     return _simplified if node.op_type == "SimplifiedLayerNormalization" else None
 
 

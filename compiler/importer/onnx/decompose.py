@@ -24,6 +24,7 @@ from nnjit_studio.compiler.importer.onnx.contrib import LAST_AXES_SWAPPED
 from nnjit_studio.compiler.importer.onnx.forms import (
     arithmetic,
     moved,
+    pooled,
     refused,
     wide_quantised,
     windows,
@@ -334,7 +335,7 @@ RULES: dict[str, Callable[[Rewriter], bool]] = {
     "LayerNormalization": layer_normalization,
     "LpNormalization": _lp_normalization,
     "MatMul": quantised.matmul,
-    "MaxPool": refused.max_pool,
+    "MaxPool": pooled.max_pool,
     "MeanVarianceNormalization": _mean_variance,
     "Mod": arithmetic.mod,
     "NonMaxSuppression": refused.sized_by_data,

@@ -12,15 +12,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from onnx import TensorProto
 
+from nnjit_studio.compiler.importer.onnx.forms.moved import reversed_rows
 from nnjit_studio.compiler.importer.onnx.quantised_lstm import ROUNDED, rounded
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
 from nnjit_studio.compiler.tvm_adapter.recurrent import (
     BACKWARD,
+    CLIP,
+    COUPLED,
     FRESH,
     GATES,
     LINEAR,
     MOST_TOGETHER,
+    PEEPHOLES,
     RECURRENT_OP,
     TOGETHER,
     form_of,
@@ -31,36 +36,44 @@ _DEFAULTS = {
     "GRU": (b"Sigmoid", b"Tanh"),
     "RNN": (b"Tanh",),
 }
+_SHUT = 1e4
+"""Where a sigmoid is 1; of its negative it is 0."""
 _ACTIVATIONS = (b"Sigmoid", b"Tanh", b"Relu")
 
 
 @dataclass(frozen=True)
 class _Node:
-    """A layer: names of its input, first state and cell; by direction weights, bias, functions."""
+    """A layer: names of its input, first state, cell and lengths; by direction weights, bias,
+    peepholes, functions. ``words`` are what its form has besides."""
 
     kind: str
     x: str
     start: str
     cell: str
+    lengths: str
     steps: int
     batch: int
     hidden: int
     w: NDArray[Any]
     u: NDArray[Any]
     bias: NDArray[Any]
+    peepholes: NDArray[Any] | None
     functions: tuple[tuple[str, ...], ...]
     backward: tuple[bool, ...]
     in_bytes: int
+    words: tuple[str, ...]
 
 
 def recurrent(r: Rewriter) -> bool:
-    """Rewrite the node; refuses sequence lengths, clipping and odd activations by name."""
+    """Rewrite the node; refuses odd activations by name."""
     kind = r.node.op_type
     names = [*r.node.input, *[""] * (8 - len(r.node.input))]
     x, _, _, _, lengths, start, cell, peephole = names
-    coupled = r.attribute("input_forget", 0)
-    if lengths or peephole or r.attribute("clip", None) or coupled:
-        raise r.refuse("no sequence lengths, peepholes, clip or coupled gates")
+    clip, words = r.attribute("clip", None), []
+    if r.attribute("input_forget", 0):
+        words.append(COUPLED)
+    if clip:
+        words.append(f"{CLIP}{clip}")
     steps, batch, _ = r.shape(x)
     whole, *finals = [*r.node.output, "", ""][:3]
     batch_first = r.attribute("layout", 0)
@@ -75,20 +88,26 @@ def recurrent(r: Rewriter) -> bool:
     functions = list(r.attribute("activations", None) or _DEFAULTS[kind] * len(backward))
     if any(f not in _ACTIVATIONS for f in functions):
         raise r.refuse("the activations Sigmoid, Tanh or Relu")
+    if lengths in r.constants and (r.constants[lengths] == steps).all():
+        lengths = ""
+    if lengths and (clip or {*functions[::3]} != {b"Sigmoid"}) and kind == "LSTM":
+        raise r.refuse("no clip, and the activation Sigmoid, where sequences have lengths")
     w, u = r.constant(1, "weight W"), r.constant(2, "weight R")
     empty = np.zeros((len(backward), 2 * GATES[kind] * hidden), np.float32)
     per = len(_DEFAULTS[kind])
     node = _Node(
-        kind, x, start, cell, steps, batch, hidden, w, u,
+        kind, x, start, cell, lengths, steps, batch, hidden, w, u,
         r.constant(3, "bias") if names[3] else empty,
+        r.constant(7, "weight P") if peephole else None,
         tuple(
             tuple(f.decode() for f in functions[d * per : (d + 1) * per])
             for d in range(len(backward))
         ),
-        backward, r.attribute(ROUNDED, 0),
+        backward, r.attribute(ROUNDED, 0), tuple(words),
     )  # fmt: skip
     rows = f"{whole}//rows" if whole and batch_first else whole
-    last = (_looped if steps >= r.loops_from else _unrolled)(r, node, rows)
+    loop = steps >= r.loops_from or lengths or peephole or words
+    last = (_looped if loop else _unrolled)(r, node, rows)
     if rows != whole:
         r.op("Transpose", rows, perm=[2, 0, 1, 3], out=whole)
     axis = 1 if batch_first else 0
@@ -111,27 +130,74 @@ def _looped(r: Rewriter, node: _Node, whole: str) -> list[tuple[str, ...]]:
     outputs: list[str] = []
     last: list[tuple[str, ...]] = []
     for d, backward in enumerate(node.backward):
-        words = {BACKWARD: backward, ROUNDED: node.in_bytes, LINEAR: linear}
+        turned = backward and bool(node.lengths)
+        words = {BACKWARD: backward and not turned, ROUNDED: node.in_bytes, LINEAR: linear}
         words |= {FRESH: not node.start, f"{TOGETHER}{together}": together > 1}
+        words |= {PEEPHOLES: node.peepholes is not None, **dict.fromkeys(node.words, True)}
         form = form_of(node.kind, node.functions[d], *(word for word, on in words.items() if on))
         added = node.bias[d, :rows].copy()
         inside = 2 * node.hidden if linear else rows
         added[:inside] += node.bias[d, rows : rows + inside]
-        product = r.op("MatMul", node.x, r.weight(node.w[d].T.copy()))
-        given = [r.op("Add", product, r.weight(added)), r.weight(node.u[d].T.copy())]
+        source = node.x
+        if turned:
+            shape = node.steps, node.batch, node.w.shape[2]
+            source = reversed_rows(r, source, node.lengths, shape)
+        gates = r.op("MatMul", source, r.weight(node.w[d].T.copy()))
+        gates = r.op("Add", gates, r.weight(added))
+        if node.lengths and node.kind == "LSTM":
+            gates = _held(r, node, gates)
+        given = [gates, r.weight(node.u[d].T.copy())]
         given.append(_initial(r, node, node.start, d))
         if node.kind == "LSTM":
             given.append(_initial(r, node, node.cell, d))
+            if node.peepholes is not None:
+                given.append(r.weight(node.peepholes[d]))
         elif linear:
             given.append(r.weight(node.bias[d, rows + inside :]))
         made = r.op(RECURRENT_OP, *given, form=form)
-        states, final = _parts(r, made, node.kind == "LSTM", backward, node.steps)
+        states, final = _parts(r, made, node.kind == "LSTM", backward and not turned, node.steps)
+        if node.lengths:
+            final, states = _in_lengths(r, node, made, final[1:], states)
+        if turned:
+            shape = node.steps, node.batch, node.hidden
+            states = reversed_rows(r, states, node.lengths, shape)
         outputs.append(states)
         last.append(final)
     if whole:
         parts = [r.along("Unsqueeze", part, [1]) for part in outputs]
         r.op("Concat", *parts, axis=1, out=whole)
     return last
+
+
+def _in_lengths(
+    r: Rewriter, node: _Node, rows: str, cell: tuple[str, ...], states: str
+) -> tuple[tuple[str, ...], str]:
+    """The last state, and cell, of each sequence, and zeros behind its end; of none at all too."""
+    count, zero = _counts(r, node), r.weight(0, np.float32)
+    whole = r.op("Expand", count, r.weight([1, node.batch, node.hidden], np.int64))
+    state = r.along("Squeeze", r.op("GatherElements", rows, whole, axis=0), [0])
+    some = r.along("Squeeze", r.op("Greater", count, r.weight(0, np.int64)), [0])
+    final = tuple(r.op("Where", some, end, zero) for end in (state, *cell))
+    return final, r.op("Where", _inside(r, node), states, zero)
+
+
+def _counts(r: Rewriter, node: _Node) -> str:
+    """The lengths as [1, B, 1]."""
+    count = r.op("Cast", node.lengths, to=TensorProto.INT64)
+    return r.op("Reshape", count, r.weight([1, node.batch, 1], np.int64))
+
+
+def _inside(r: Rewriter, node: _Node) -> str:
+    """Whether a step is one of its sequence: [T, B, 1]."""
+    steps = r.weight(np.arange(node.steps).reshape(-1, 1, 1), np.int64)
+    return r.op("Less", steps, _counts(r, node))
+
+
+def _held(r: Rewriter, node: _Node, gates: str) -> str:
+    """Gates of an LSTM that leave its cell alone behind a sequence: nothing goes in, and all is
+    remembered."""
+    shut = r.weight(np.repeat([-_SHUT, 0, _SHUT, 0], node.hidden), np.float32)
+    return r.op("Where", _inside(r, node), gates, r.op("Add", gates, shut))
 
 
 def _parts(

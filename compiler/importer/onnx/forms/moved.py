@@ -11,7 +11,17 @@ from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
 def reverse_sequence(r: Rewriter) -> bool:
     """Each row's first elements, as many as its length says, in reverse."""
     x, lengths = r.node.input
-    shape, axis, batch = r.shape(x), r.attribute("time_axis", 0), r.attribute("batch_axis", 1)
+    axes = r.attribute("time_axis", 0), r.attribute("batch_axis", 1)
+    reversed_rows(r, x, lengths, r.shape(x), axes, r.node.output[0])
+    return True
+
+
+def reversed_rows(
+    r: Rewriter, x: str, lengths: str, shape: tuple[int, ...], axes: tuple[int, int] = (0, 1),
+    out: str = "",
+) -> str:  # fmt: skip
+    """The same for any tensor; ``axes`` are those of the elements and of the rows."""
+    axis, batch = axes
     steps = np.arange(shape[axis]).reshape([-1 if d == axis else 1 for d in range(len(shape))])
     place, one = r.weight(steps, np.int64), r.weight(1, np.int64)
     rows = r.weight([shape[batch] if d == batch else 1 for d in range(len(shape))], np.int64)
@@ -19,8 +29,7 @@ def reverse_sequence(r: Rewriter) -> bool:
     turned = r.op("Sub", r.op("Sub", count, one), place)
     found = r.op("Where", r.op("Less", place, count), turned, place)
     whole = r.op("Expand", found, r.weight(shape, np.int64))
-    r.op("GatherElements", x, whole, axis=axis, out=r.node.output[0])
-    return True
+    return r.op("GatherElements", x, whole, axis=axis, out=out)
 
 
 def tensor_scatter(r: Rewriter) -> bool:

@@ -7,12 +7,6 @@ from collections.abc import Callable
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
 
 
-def max_pool(r: Rewriter) -> bool:
-    if len(r.node.output) > 1 and r.node.output[1]:
-        raise r.refuse("to leave out its second output, the indices")
-    return False
-
-
 def roi_align(r: Rewriter) -> bool:
     """In mode max ONNX takes the largest of the weighted neighbours, the converter that of sums."""
     if r.attribute("mode", b"avg") != b"avg":
