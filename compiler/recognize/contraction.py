@@ -57,6 +57,8 @@ class Contraction:
     labels: tuple[str, ...]
     """Words for what the epilogue does, such as ``bias``, ``gelu``, ``residual``, ``scale``;
     for the workload's name."""
+    open: bool = False
+    """Whether its sizes are one sample of many: a run may have few rows."""
 
     @property
     def batches(self) -> int:
