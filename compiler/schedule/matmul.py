@@ -41,10 +41,8 @@ BUSY_ACCUMULATORS = 8
 WIDEST_PANEL = 16
 """The engine keeps room for panels of this width (docs/protocol.md, memory of the engine)."""
 
-_GUESSED_COLUMNS, _GUESSED_ROWS = 8, 6
-"""Twelve accumulators: they fit sixteen vector registers."""
 GUESSED_UNROLL = 4
-PAGE_BYTES, F32_BYTES = 4096, 4
+_PAGE = 1024  # of memory, in f32
 PARTS = 24
 """Parallel steps, about, where each has a workspace: enough for any number of threads."""
 
@@ -72,12 +70,11 @@ class Plan:
 
     @property
     def places(self) -> int:
-        """Parts of the reduction that the first rows read at once: their beginnings lie in pages of
-        their own, because a processor reads ahead in each page (measured on a Xeon with a busy
-        neighbour: 1.7 times as fast for six rows alone, 1.3 for twelve)."""
-        in_memory = self.pack and self.panel == PANEL and self.c.b.dtype == "f32"
-        pages = F32_BYTES * self.columns * self.c.k // PAGE_BYTES if in_memory else 0
-        return min(GUESSED_UNROLL, pages) if self.c.open else 0
+        """Parts of the reduction that the first of open rows read at once, in pages of their own:
+        a processor reads ahead in each (measured on a busy Xeon: 1.7 times as fast for six rows
+        alone, 1.3 for twelve)."""
+        whole = self.c.open and self.pack and self.panel == PANEL and self.c.b.dtype == "f32"
+        return min(GUESSED_UNROLL, self.columns * self.c.k // _PAGE) if whole else 0
 
 
 def schedule_matmul(program: Program, contraction: Contraction, candidate: Candidate) -> Scheduled:
@@ -89,23 +86,6 @@ def schedule_matmul(program: Program, contraction: Contraction, candidate: Candi
         When the candidate does not fit this contraction or is too large.
     """
     return over_tiles(program, plan_of(program, contraction, candidate), candidate)
-
-
-def guess_matmul(c: Contraction) -> Candidate:
-    """One good tile, whatever the device.
-
-    Tuning finds settings that are tens of percent faster on a given device; the default schedule of
-    a sum of products is five to ten times slower.
-    """
-    rows, columns = min(c.m, _GUESSED_ROWS), guessed_panel(c)
-    unroll = min(c.k, GUESSED_UNROLL)
-    return Candidate(columns, rows, unroll, columns, rows, c.k, "nm", c.packable)
-
-
-def guessed_panel(c: Contraction) -> int:
-    """Columns of a tile; a row vector reads B once: wide panels are long runs of it."""
-    columns = min(WIDEST_PANEL if c.m == 1 else _GUESSED_COLUMNS, -(-c.n // LANES) * LANES)
-    return LANES if WIDEST_PANEL % columns else columns
 
 
 def over_tiles(program: Program, plan: Plan, candidate: Candidate) -> Scheduled:
@@ -339,16 +319,18 @@ def _reduce(plan: Plan, rows: int, widths: list[int], streams: int) -> list[Stat
     """The reduction of one block: unrolled by r0, then the remainder one by one."""
     k = plan.c.k
     if not plan.blocked:
-        one_place = _turns(plan, rows, widths, streams, plan.unroll, _reads_far_apart(plan))
+        # A row vector waits for memory, and a processor reads ahead of each of several places
+        # (measured on a Xeon: 1.2 times as fast, 1.8 times where B is made of halves).
+        distance = k // plan.unroll if plan.c.m == 1 and plan.pack else 1
+        near = _turns(plan, rows, widths, streams, (plan.unroll, distance))
         if plan.places < 2:
-            return one_place
-        several = _turns(plan, rows, widths, streams, plan.places, True)
-        # Later tiles find the panel in a cache; many rows of A that are read so would leave it.
+            return near
+        far = _turns(plan, rows, widths, streams, (plan.places, k // plan.places))
+        # Later tiles find the panel in a cache, from which many rows of A at many places drive it.
         first = Binary("eq", Var(TILE), int32(0))
-        return [When(first, several, one_place)] if rows == plan.rows else several
+        return [When(first, far, near)] if rows == plan.rows else far
     whole = k // plan.unroll * plan.unroll
-    main = _steps(plan, rows, widths, plan.unroll, streams)
-    rest = _steps(plan, rows, widths, 1, streams)
+    main, rest = (_steps(plan, rows, widths, count, streams) for count in (plan.unroll, 1))
     begin = times(Var(K_BLOCK), plan.depth)
     end = Binary("min", plus(begin, plan.depth), int32(whole))
     loops: list[Statement] = [For(K, begin, end, plan.unroll, main)]
@@ -359,26 +341,16 @@ def _reduce(plan: Plan, rows: int, widths: list[int], streams: int) -> list[Stat
 
 
 def _turns(
-    plan: Plan, rows: int, widths: list[int], streams: int, count: int, far: bool
+    plan: Plan, rows: int, widths: list[int], streams: int, turn: tuple[int, int]
 ) -> list[Statement]:
-    """The whole reduction, ``count`` steps a turn: neighbours, or ``far`` apart."""
-    k = plan.c.k
+    """A whole reduction; a turn is so many steps, so far apart."""
+    (count, distance), k = turn, plan.c.k
     whole = k // count * count
-    distance = k // count if far else 1
     main = _steps(plan, rows, widths, count, streams, distance)
     rest = _steps(plan, rows, widths, 1, streams)
     tail = [For(K, int32(whole), int32(k), 1, rest)] if whole < k else []
-    trips = (distance, 1) if distance > 1 else (whole, count)
-    return [For(K, int32(0), int32(trips[0]), trips[1], main), *tail]
-
-
-def _reads_far_apart(plan: Plan) -> bool:
-    """Whether r0 steps of the reduction are r0 parts of it, each read on its own.
-
-    A row vector waits for memory, and a processor reads ahead of each of several places
-    (measured on a Xeon: 1.2 times as fast, 1.8 times where B is made of halves).
-    """
-    return plan.c.m == 1 and plan.pack and not plan.blocked
+    end, step = (distance, 1) if distance > 1 else (whole, count)
+    return [For(K, int32(0), int32(end), step, main), *tail]
 
 
 def _steps(

@@ -54,11 +54,11 @@ from nnjit_studio.compiler.schedule.matmul import (
     acc,
     check_tile,
     finish,
-    guessed_panel,
     nonzero,
     over_tiles,
     terms,
 )
+from nnjit_studio.compiler.schedule.matmul_guess import guessed_panel
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.candidate import Candidate
 
