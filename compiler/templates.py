@@ -38,10 +38,9 @@ from nnjit_studio.compiler.schedule.depthwise_bytes import (
     guess_depthwise_bytes,
     schedule_depthwise_bytes,
 )
-from nnjit_studio.compiler.schedule.matmul import schedule_matmul
+from nnjit_studio.compiler.schedule.matmul import guess_matmul, schedule_matmul
 from nnjit_studio.compiler.schedule.matmul_4bit import guess_4bit, schedule_4bit
 from nnjit_studio.compiler.schedule.matmul_dot import guess_dot, schedule_dot
-from nnjit_studio.compiler.schedule.matmul_guess import guess_matmul
 from nnjit_studio.compiler.schedule.matmul_int8 import guess_int8, schedule_bytes, schedule_int8
 from nnjit_studio.compiler.schedule.recurrent import schedule_recurrent
 from nnjit_studio.compiler.schedule.softmax import schedule_softmax

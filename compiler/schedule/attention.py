@@ -30,9 +30,8 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 from nnjit_studio.compiler.recognize.attention import LOWEST, Attention, recognize_attention
 from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR, Contraction, Operand
 from nnjit_studio.compiler.recognize.softmax import COLUMN, QUOTIENT, Softmax
-from nnjit_studio.compiler.schedule.matmul import PARTS, Plan, in_blocks, plan_of
+from nnjit_studio.compiler.schedule.matmul import PARTS, Plan, guess_matmul, in_blocks, plan_of
 from nnjit_studio.compiler.schedule.matmul_dot import plan_of_dot
-from nnjit_studio.compiler.schedule.matmul_guess import guess_matmul
 from nnjit_studio.compiler.schedule.softmax import divided_row, raised_row
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.candidate import Candidate

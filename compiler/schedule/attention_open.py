@@ -25,7 +25,7 @@ from nnjit_studio.compiler.schedule.attention import (
     bound,
     with_room,
 )
-from nnjit_studio.compiler.schedule.matmul_guess import guessed_panel
+from nnjit_studio.compiler.schedule.matmul import guessed_panel
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.space.wasm.attention import first_guess
 

@@ -27,7 +27,7 @@ from nnjit_studio.compiler.ir.loops import (
 )
 from nnjit_studio.compiler.ir.rewrite import int32, plus, times
 from nnjit_studio.compiler.ir.tensor_ir import Binary, Expr, Program, Var
-from nnjit_studio.compiler.recognize.contraction import Contraction, Operand
+from nnjit_studio.compiler.recognize.contraction import Contraction, nonzero, terms
 from nnjit_studio.compiler.schedule.epilogue import COLUMN, ROW, Epilogue, plan_epilogue
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.candidate import ORDERS, Candidate
@@ -41,6 +41,8 @@ BUSY_ACCUMULATORS = 8
 WIDEST_PANEL = 16
 """The engine keeps room for panels of this width (docs/protocol.md, memory of the engine)."""
 
+_GUESSED_COLUMNS, _GUESSED_ROWS = 8, 6
+"""Twelve accumulators: they fit sixteen vector registers."""
 GUESSED_UNROLL = 4
 _PAGE = 1024  # of memory, in f32
 PARTS = 24
@@ -70,9 +72,8 @@ class Plan:
 
     @property
     def places(self) -> int:
-        """Parts of the reduction that the first of open rows read at once, in pages of their own:
-        a processor reads ahead in each (measured on a busy Xeon: 1.7 times as fast for six rows
-        alone, 1.3 for twelve)."""
+        """Parts of the reduction that the first of open rows read at once, in pages of their own: a
+        processor reads ahead in each (a busy Xeon: 1.7 times as fast at six rows, 1.3 at 12)."""
         whole = self.c.open and self.pack and self.panel == PANEL and self.c.b.dtype == "f32"
         return min(GUESSED_UNROLL, self.columns * self.c.k // _PAGE) if whole else 0
 
@@ -86,6 +87,23 @@ def schedule_matmul(program: Program, contraction: Contraction, candidate: Candi
         When the candidate does not fit this contraction or is too large.
     """
     return over_tiles(program, plan_of(program, contraction, candidate), candidate)
+
+
+def guess_matmul(c: Contraction) -> Candidate:
+    """One good tile, whatever the device.
+
+    Tuning finds settings that are tens of percent faster on a given device; the default schedule of
+    a sum of products is five to ten times slower.
+    """
+    rows, columns = min(c.m, _GUESSED_ROWS), guessed_panel(c)
+    unroll = min(c.k, GUESSED_UNROLL)
+    return Candidate(columns, rows, unroll, columns, rows, c.k, "nm", c.packable)
+
+
+def guessed_panel(c: Contraction) -> int:
+    """Columns of a tile; a row vector reads B once: wide panels are long runs of it."""
+    columns = min(WIDEST_PANEL if c.m == 1 else _GUESSED_COLUMNS, -(-c.n // LANES) * LANES)
+    return LANES if WIDEST_PANEL % columns else columns
 
 
 def over_tiles(program: Program, plan: Plan, candidate: Candidate) -> Scheduled:
@@ -289,8 +307,12 @@ def finish(plan: Plan, rows: int, columns: int) -> list[Statement]:
     epilogue = plan.epilogue
     widths = [min(LANES, columns - j) for j in range(0, columns, LANES)]
     grid = [(i, j) for i in range(rows) for j in range(len(widths))]
-    full = widths[-1] == LANES
-    if full and not plan.blocked and not epilogue.plain and epilogue.inline(len(grid)):
+    if (
+        widths[-1] == LANES
+        and not plan.blocked
+        and not epilogue.plain
+        and epilogue.inline(len(grid))
+    ):
         vectors = range(len(widths))
         return [epilogue.store_inline([acc(i, j) for j in vectors], i) for i in range(rows)]
     stores: list[Statement] = [
@@ -319,8 +341,7 @@ def _reduce(plan: Plan, rows: int, widths: list[int], streams: int) -> list[Stat
     """The reduction of one block: unrolled by r0, then the remainder one by one."""
     k = plan.c.k
     if not plan.blocked:
-        # A row vector waits for memory, and a processor reads ahead of each of several places
-        # (measured on a Xeon: 1.2 times as fast, 1.8 times where B is made of halves).
+        # A row vector waits for memory: read at several places 1.2 times as fast, 1.8 in halves.
         distance = k // plan.unroll if plan.c.m == 1 and plan.pack else 1
         near = _turns(plan, rows, widths, streams, (plan.unroll, distance))
         if plan.places < 2:
@@ -347,10 +368,10 @@ def _turns(
     (count, distance), k = turn, plan.c.k
     whole = k // count * count
     main = _steps(plan, rows, widths, count, streams, distance)
-    rest = _steps(plan, rows, widths, 1, streams)
-    tail = [For(K, int32(whole), int32(k), 1, rest)] if whole < k else []
     end, step = (distance, 1) if distance > 1 else (whole, count)
-    return [For(K, int32(0), int32(end), step, main), *tail]
+    loops: list[Statement] = [For(K, int32(0), int32(end), step, main)]
+    rest = _steps(plan, rows, widths, 1, streams)
+    return [*loops, For(K, int32(whole), int32(k), 1, rest)] if whole < k else loops
 
 
 def _steps(
@@ -382,17 +403,3 @@ def _steps(
                 name = acc(i, j, step % streams)
                 body.append(AssignVector(name, MultiplyAdd("a", f"b{j}", name)))
     return body
-
-
-_Terms = tuple[tuple[str | Expr, int], ...]
-
-
-def terms(c: Contraction, operand: Operand, inner: tuple[tuple[str, int], ...]) -> _Terms:
-    """Addends of an operand's index: its batch axes, then the given ones."""
-    batch = zip((axis.var for axis in c.batch), operand.batch, strict=True)
-    return nonzero((*batch, *inner))
-
-
-def nonzero(given: tuple[tuple[str, int], ...]) -> _Terms:
-    """The addends that change an index."""
-    return tuple(term for term in given if term[1])

@@ -43,6 +43,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Program,
     Var,
 )
+from nnjit_studio.compiler.recognize.contraction import nonzero, terms
 from nnjit_studio.compiler.recognize.quantised import Quantised
 from nnjit_studio.compiler.schedule.epilogue import plan_epilogue
 from nnjit_studio.compiler.schedule.matmul import (
@@ -54,11 +55,9 @@ from nnjit_studio.compiler.schedule.matmul import (
     acc,
     check_tile,
     finish,
-    nonzero,
+    guessed_panel,
     over_tiles,
-    terms,
 )
-from nnjit_studio.compiler.schedule.matmul_guess import guessed_panel
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.candidate import Candidate
 

@@ -16,8 +16,7 @@ from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.oracle.reference import evaluate_with_bound
 from nnjit_studio.compiler.programs.product import product_program
 from nnjit_studio.compiler.recognize.matmul import recognize
-from nnjit_studio.compiler.schedule.matmul import plan_of
-from nnjit_studio.compiler.schedule.matmul_guess import guess_matmul
+from nnjit_studio.compiler.schedule.matmul import guess_matmul, plan_of
 from nnjit_studio.model.size import Dim, size
 from nnjit_studio.records import TIERS
 
