@@ -307,12 +307,8 @@ def finish(plan: Plan, rows: int, columns: int) -> list[Statement]:
     epilogue = plan.epilogue
     widths = [min(LANES, columns - j) for j in range(0, columns, LANES)]
     grid = [(i, j) for i in range(rows) for j in range(len(widths))]
-    if (
-        widths[-1] == LANES
-        and not plan.blocked
-        and not epilogue.plain
-        and epilogue.inline(len(grid))
-    ):
+    full = widths[-1] == LANES
+    if full and not plan.blocked and not epilogue.plain and epilogue.inline(len(grid)):
         vectors = range(len(widths))
         return [epilogue.store_inline([acc(i, j) for j in vectors], i) for i in range(rows)]
     stores: list[Statement] = [
@@ -348,8 +344,7 @@ def _reduce(plan: Plan, rows: int, widths: list[int], streams: int) -> list[Stat
             return near
         far = _turns(plan, rows, widths, streams, (plan.places, k // plan.places))
         # Later tiles find the panel in a cache, from which many rows of A at many places drive it.
-        first = Binary("eq", Var(TILE), int32(0))
-        return [When(first, far, near)] if rows == plan.rows else far
+        return [When(Binary("eq", Var(TILE), int32(0)), far, near)] if rows == plan.rows else far
     whole = k // plan.unroll * plan.unroll
     main, rest = (_steps(plan, rows, widths, count, streams) for count in (plan.unroll, 1))
     begin = times(Var(K_BLOCK), plan.depth)
