@@ -16,8 +16,8 @@
 const STABLE = 0.05;
 
 /**
- * How long a peer's threads may look for work after a call, with room to spare: those of ONNX Runtime Web use about
- * 20 ms of a core that the next contender would have.
+ * How long a peer's threads may look for work after a call, with room to spare: those of ONNX Runtime Web use
+ * 16 ms or more of a core that the next contender would have.
  */
 const REST_MS = 40;
 
