@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from nnjit_studio.compiler.ir.loop_text import schedule_text
 from nnjit_studio.compiler.ir.loops import Scheduled
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.pipeline.passes import Artifact, Passes, check_name, run_passes
+from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.recognize.convolution import Conv2d
 from nnjit_studio.compiler.templates import WITHOUT_SETTINGS, match
 from nnjit_studio.compiler.wasm.combined_instruction import combined_instruction
@@ -38,8 +40,6 @@ class _State:
     scheduled: Scheduled | None
     function: Function = field(default_factory=lambda: Function([]))
     data: bytes = b""
-    open_map: bool = False
-    """Whether a convolution's map is known at a run alone."""
 
     def text(self) -> str:
         if self.data:
@@ -56,20 +56,18 @@ class _State:
 
 def _schedule(state: _State) -> None:
     if state.scheduled is None:
-        state.scheduled = schedule_program(
-            state.program, state.candidate, state.tier, state.open_map
-        )
+        state.scheduled = schedule_program(state.program, state.candidate, state.tier)
 
 
 def schedule_program(
-    program: Program, candidate: Candidate | None, tier: str, open_map: bool = False
+    program: Program, candidate: Candidate | None, tier: str, any_size: bool = False
 ) -> Scheduled:
     """The loops of a kernel in a tier, by its template; without a candidate by the first guess.
 
     Parameters
     ----------
-    open_map
-        Whether the extents of a convolution's map are one sample of many.
+    any_size
+        Whether its sizes are one sample of many.
 
     Raises
     ------
@@ -78,24 +76,31 @@ def schedule_program(
     """
     found = match(program)
     form = found.template.wasm if found else None
+    subject = found.subject if found else None
+    if any_size:
+        subject = _opened(subject, candidate)
     if candidate is None:
-        guess = form.guess(found.subject) if found and form else None
+        guess = form.guess(subject) if form else None
         # What a template refuses, such as an output that cannot hold a sum, runs anyway.
         with contextlib.suppress(CompileError):
-            if found and form and guess:
-                return form.schedule_in(tier)(program, found.subject, guess)
+            if form and guess:
+                return form.schedule_in(tier)(program, subject, guess)
         program.check_stored()
         made = (schedule(program) for schedule in WITHOUT_SETTINGS)
         return next(scheduled for scheduled in made if scheduled is not None)
-    if found is None or form is None:
+    if form is None:
         raise CompileError(
             f"{program.name} is not a matmul or a convolution, so no candidate applies.",
             "Use the default schedule.",
         )
-    subject = found.subject
-    if open_map and isinstance(subject, Conv2d):
-        subject = replace(subject, open=True)
     return form.schedule_in(tier)(program, subject, candidate)
+
+
+def _opened(subject: Any, candidate: Candidate | None) -> Any:
+    """The subject as one sample of many; a convolution's map is, where it has a candidate."""
+    if isinstance(subject, Contraction) or (isinstance(subject, Conv2d) and candidate is not None):
+        return replace(subject, open=True)
+    return subject
 
 
 def _lower(state: _State) -> None:
@@ -118,7 +123,7 @@ def _encode(state: _State) -> None:
 
 
 def loops_of(program: Program, candidate: Candidate | None = None) -> tuple[Scheduled, ...]:
-    """The loops of a kernel in each tier, by its first guess where there is no candidate.
+    """The loops of a kernel for any size in each tier, by its first guess without a candidate.
 
     Raises
     ------
@@ -128,9 +133,8 @@ def loops_of(program: Program, candidate: Candidate | None = None) -> tuple[Sche
     found = match(program)
     # The schedule asks for the tier only where a template has another one for it.
     apart = found and found.template.wasm and found.template.wasm.relaxed
-    open_map = candidate is not None
     tiers = TIERS if apart else TIERS[:1]
-    made = [schedule_program(program, candidate, tier, open_map) for tier in tiers]
+    made = [schedule_program(program, candidate, tier, any_size=True) for tier in tiers]
     return tuple(made) if apart else (made[0],) * len(TIERS)
 
 

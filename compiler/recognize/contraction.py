@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from nnjit_studio.compiler.ir.affine import LANES
-from nnjit_studio.compiler.ir.tensor_ir import Axis, Store
+from nnjit_studio.compiler.ir.tensor_ir import Axis, Expr, Store
 from nnjit_studio.compiler.recognize.subject import PackedWeight
 from nnjit_studio.space.wasm.dot import DOT_KINDS
 
@@ -57,6 +57,8 @@ class Contraction:
     labels: tuple[str, ...]
     """Words for what the epilogue does, such as ``bias``, ``gelu``, ``residual``, ``scale``;
     for the workload's name."""
+    open: bool = False
+    """Whether its sizes are one sample of many: a run may have few rows."""
 
     @property
     def batches(self) -> int:
@@ -102,3 +104,17 @@ class Contraction:
     def tunable(self, dtype: str) -> bool:
         # Lite spaces are of float32 results, and the templates are fast with no other B.
         return dtype == "f32" and (self.along_k or self.has_columns)
+
+
+_Terms = tuple[tuple[str | Expr, int], ...]
+
+
+def terms(c: Contraction, operand: Operand, inner: tuple[tuple[str, int], ...]) -> _Terms:
+    """Addends of an operand's index: its batch axes, then the given ones."""
+    batch = zip((axis.var for axis in c.batch), operand.batch, strict=True)
+    return nonzero((*batch, *inner))
+
+
+def nonzero(given: tuple[tuple[str, int], ...]) -> _Terms:
+    """The addends that change an index."""
+    return tuple(term for term in given if term[1])

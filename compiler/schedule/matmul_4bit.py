@@ -21,6 +21,7 @@ from nnjit_studio.compiler.ir.loops import (
 )
 from nnjit_studio.compiler.ir.rewrite import int32, plus, times
 from nnjit_studio.compiler.ir.tensor_ir import Binary, Cast, Const, Expr, Load, Program, Var
+from nnjit_studio.compiler.recognize.contraction import nonzero, terms
 from nnjit_studio.compiler.recognize.quantised import NIBBLES_IN_WORD, Quantised
 from nnjit_studio.compiler.schedule.decoded_panels import (
     PANELS,
@@ -37,9 +38,7 @@ from nnjit_studio.compiler.schedule.matmul import (
     acc,
     finish,
     float_tile,
-    nonzero,
     over_tiles,
-    terms,
 )
 from nnjit_studio.compiler.schedule.matmul_int8 import check, guessed, rows_stride
 from nnjit_studio.errors import CompileError

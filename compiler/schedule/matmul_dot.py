@@ -26,7 +26,7 @@ from nnjit_studio.compiler.ir.loops import (
 )
 from nnjit_studio.compiler.ir.rewrite import int32, plus, times
 from nnjit_studio.compiler.ir.tensor_ir import Binary, Cast, Const, Expr, Load, Program, Var
-from nnjit_studio.compiler.recognize.contraction import BYTES, Contraction
+from nnjit_studio.compiler.recognize.contraction import BYTES, Contraction, terms
 from nnjit_studio.compiler.schedule.decoded_panels import (
     PANELS,
     PART,
@@ -44,7 +44,6 @@ from nnjit_studio.compiler.schedule.matmul import (
     check_tile,
     finish,
     over_tiles,
-    terms,
 )
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.candidate import Candidate

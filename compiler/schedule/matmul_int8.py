@@ -43,6 +43,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Program,
     Var,
 )
+from nnjit_studio.compiler.recognize.contraction import nonzero, terms
 from nnjit_studio.compiler.recognize.quantised import Quantised
 from nnjit_studio.compiler.schedule.epilogue import plan_epilogue
 from nnjit_studio.compiler.schedule.matmul import (
@@ -55,9 +56,7 @@ from nnjit_studio.compiler.schedule.matmul import (
     check_tile,
     finish,
     guessed_panel,
-    nonzero,
     over_tiles,
-    terms,
 )
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.candidate import Candidate

@@ -15,8 +15,14 @@
 
 const STABLE = 0.05;
 
+/**
+ * How long a peer's threads may look for work after a call, with room to spare: those of ONNX Runtime Web use
+ * 16 ms or more of a core that the next contender would have.
+ */
+const REST_MS = 40;
+
 /** Lets the page breathe between samples: timers, garbage, the peers' workers. */
-const breathe = () => new Promise((resolve) => setTimeout(resolve));
+const breathe = (ms = 0) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /**
  * @param {Contender} contender
@@ -62,13 +68,17 @@ export async function warmUp(contender, policy, now) {
  */
 export async function interleave(contenders, policy, now = () => performance.now(), onRound = () => true) {
   const calls = [];
-  for (const contender of contenders) calls.push(await warmUp(contender, policy, now));
+  const rest_ms = contenders.some(({ threads }) => threads > 1) ? REST_MS : 0;
+  for (const contender of contenders) {
+    await breathe(rest_ms);
+    calls.push(await warmUp(contender, policy, now));
+  }
   /** @type {Record<string, number[]>} */
   const samples = Object.fromEntries(contenders.map((c) => [c.name, []]));
   for (let round = 0; round < policy.rounds; round++) {
     for (let turn = 0; turn < contenders.length; turn++) {
       const i = (round + turn) % contenders.length;
-      await breathe();
+      await breathe(rest_ms);
       samples[contenders[i].name].push(await sample(contenders[i], calls[i], now));
     }
     if ((await onRound(samples)) === false) break;

@@ -50,3 +50,18 @@ test("contenders take turns, and another begins each round", async () => {
   assert.deepEqual(samples, { a: [10, 10, 10], b: [20, 20, 20] });
   assert.deepEqual(log.slice(-6), ["a", "b", "b", "a", "a", "b"]);
 });
+
+test("threads of the contender before come to rest first", async () => {
+  const { now, contender } = world();
+  const waits = [];
+  const real = globalThis.setTimeout;
+  globalThis.setTimeout = (resolve, ms = 0) => (waits.push(ms), resolve());
+  try {
+    await interleave([contender("a", () => 10), contender("b", () => 20)], policy, now);
+    assert.equal(Math.max(...waits), 0);
+    await interleave([contender("a", () => 10), { ...contender("b", () => 20), threads: 2 }], policy, now);
+  } finally {
+    globalThis.setTimeout = real;
+  }
+  assert.equal(waits.filter((ms) => ms >= 30).length, 2 + 2 * policy.rounds);
+});
