@@ -27,7 +27,7 @@ from nnjit_studio.ui.widgets.panel import Panel, named
 from nnjit_studio.ui.widgets.plots import PlotPanel
 from nnjit_studio.ui.widgets.tables import TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
-from nnjit_studio.ui.window.middle_height import MiddleHeight
+from nnjit_studio.ui.window.kept_sizes import KeptSizes
 
 LAYOUT_VERSION = 2
 LAYOUTS = {
@@ -147,8 +147,7 @@ class WindowDocks(Mapping[str, Dock]):
         )
         self.engine.setWidget(engine_view)
         self._set_places()
-        middle = [self._docks[f.key] for f in features if f.area is STAGE]
-        self._middle = MiddleHeight(self.stage, middle)
+        KeptSizes(self.stage, [*self._docks.values(), self.engine])
 
     def _set_places(self) -> None:
         area, stage = Qt.DockWidgetArea, self.stage
@@ -184,11 +183,6 @@ class WindowDocks(Mapping[str, Dock]):
 
     def __len__(self) -> int:
         return len(self._docks)
-
-    @property
-    def remembers_height(self) -> bool:
-        """Whether a change of the stage's height has been followed."""
-        return self._middle.settled
 
     def panel(self, key: str) -> Panel:
         """The view of a dock, made if need be."""
