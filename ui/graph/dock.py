@@ -275,6 +275,8 @@ class GraphPanel(Panel):
         self._mark_hits()
         if first:
             self.view.show_top()
+            if self.isAncestorOf(self.window().focusWidget()):
+                self.take_keys()  # nothing but the search could have them until now
         if self.folding.goal:
             name, self.folding.goal = self.folding.goal, ""
             self.view.pick(self.view.boxes[self.folding.shown_as(name)])

@@ -96,11 +96,19 @@ class Dock(QDockWidget):
             elif isinstance(inner, PlotPanel):
                 saver.offer_plot(inner)
 
+    def _take_keys(self) -> None:
+        """The keys come along from a dock that is behind this one now."""
+        used = self.window().focusWidget()
+        behind = self._stage.tabifiedDockWidgets(self)
+        if used is not None and any(dock.isAncestorOf(used) for dock in behind):
+            self.panel().take_keys()
+
     def _see(self, seen: bool) -> None:
         self.seen = seen
         self.show_title()
         if seen:
             self.panel()
+            self._take_keys()
         if self.made is not None:
             self.made.be_seen(seen)
 
@@ -194,6 +202,12 @@ class WindowDocks(Mapping[str, Dock]):
         self.panel(key)
         self[key].show()
         self[key].raise_()
+
+    def take_keys(self) -> None:
+        """Give the keys to the dock of the middle that is in front."""
+        middle = (self[f.key] for f in self._features if f.area is STAGE)
+        if front := next((dock for dock in middle if dock.seen), None):
+            front.panel().take_keys()
 
     def refresh(self, changes: frozenset[str]) -> None:
         """Have the views that are made draw what changed."""

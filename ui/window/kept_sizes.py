@@ -1,4 +1,4 @@
-"""Column and drawer keep their sizes: the middle gets what the stage gains, and gives what it loses."""
+"""Column and drawer keep their sizes: what the stage gains or loses is the middle's."""
 
 from __future__ import annotations
 
