@@ -56,7 +56,8 @@ class Panel(QWidget):
         reached = [
             widget
             for widget in self.findChildren(QWidget)
-            if widget.isVisibleTo(self) and widget.isEnabled()
+            if widget.isVisibleTo(self)
+            and widget.isEnabled()
             and widget.focusPolicy() & Qt.FocusPolicy.TabFocus
         ]
         views = (w for w in reached if isinstance(w, (QAbstractItemView, QGraphicsView)))
