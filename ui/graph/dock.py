@@ -192,6 +192,10 @@ class GraphPanel(Panel):
 
     # Following the session
 
+    def take_keys(self) -> None:
+        """The graph has them, not the list of layers beside it."""
+        self.view.setFocus()
+
     def preview(self, model: OpenModel | Survey) -> None:
         """Draw a file's raw graph, or a model that is still loaded into the page."""
         self._shown = model

@@ -97,10 +97,10 @@ class Dock(QDockWidget):
                 saver.offer_plot(inner)
 
     def _take_keys(self) -> None:
-        """The keys come along from a dock that is behind this one now."""
-        used = self.window().focusWidget()
-        behind = self._stage.tabifiedDockWidgets(self)
-        if used is not None and any(dock.isAncestorOf(used) for dock in behind):
+        """The keys come along from a dock that is behind this one now, or out of sight."""
+        used, behind = self.window().focusWidget(), self._stage.tabifiedDockWidgets(self)
+        hidden = used is not None and not used.isVisible()
+        if hidden or any(dock.isAncestorOf(used) for dock in behind):
             self.panel().take_keys()
 
     def _see(self, seen: bool) -> None:

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from PySide6.QtCore import QCoreApplication, QEvent, QObject, QSize, Qt
 from PySide6.QtWidgets import QDockWidget, QMainWindow, QStyle
 
+_PLACED = (QEvent.Type.Resize, QEvent.Type.Move)
+"""Told of a dock that gets another size, and of one that comes to the front among tabs."""
+
 
 class KeptSizes(QObject):
     """Remembers the sizes that docks had, or that the user gave them, while the stage's changes.
@@ -24,12 +27,12 @@ class KeptSizes(QObject):
             watched.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.Resize:
-            if watched is self._stage:
+        if watched is self._stage:
+            if event.type() == QEvent.Type.Resize:
                 self._put_back()
                 self._settled = self._stage.size()
-            elif self._settled == self._stage.size():
-                self._learn()
+        elif self._settled == self._stage.size() and event.type() in _PLACED:
+            self._learn()
         return False
 
     def _learn(self) -> None:
@@ -42,19 +45,22 @@ class KeptSizes(QObject):
         area, way, room = Qt.DockWidgetArea, Qt.Orientation, self._stage.size()
         column, drawer = self._in(area.RightDockWidgetArea), self._in(area.BottomDockWidgetArea)
         middle = self._in(area.LeftDockWidgetArea)
-        if not middle:
+        if not middle or not self._outside.isValid():
             return
         edge = self._stage.style().pixelMetric(QStyle.PixelMetric.PM_DockWidgetSeparatorExtent)
         inside, outside = room - self._outside, self._outside - QSize(edge, edge)
         share = inside.width() / max(1, self._settled.width() - self._outside.width())
         top = min((dock.y() for dock in column), default=0)
-        lower = {dock: self._sizes[dock].height() for dock in column if dock.y() > top}
+        sizes = self._sizes  # without those that come to the front in this very moment
+        lower = {d: sizes[d].height() for d in column if d.y() > top and d in sizes}
         rest = room.height() - sum(lower.values()) - edge * len(lower)
         self._resize(
             way.Horizontal,
             dict.fromkeys(middle, inside.width()) | dict.fromkeys(column, outside.width()),
         )
-        self._resize(way.Horizontal, {d: round(self._sizes[d].width() * share) for d in drawer})
+        self._resize(
+            way.Horizontal, {d: round(sizes[d].width() * share) for d in drawer if d in sizes}
+        )
         self._resize(
             way.Vertical,
             dict.fromkeys(middle, inside.height()) | dict.fromkeys(drawer, outside.height()),
@@ -68,8 +74,8 @@ class KeptSizes(QObject):
         self._stage.resizeDocks([*sizes], [*sizes.values()], way)
 
     def _in(self, area: Qt.DockWidgetArea) -> list[QDockWidget]:
-        """Docks of an area that are in sight, and whose sizes are known."""
-        seen = (dock for dock in self._sizes if self._is_placed(dock))
+        """Docks of an area that are in sight."""
+        seen = (dock for dock in self._docks if self._is_placed(dock))
         return [dock for dock in seen if self._stage.dockWidgetArea(dock) == area]
 
     def _is_placed(self, dock: QDockWidget) -> bool:

@@ -32,6 +32,19 @@ def test_a_window_that_grows_gives_its_room_to_the_middle(window, docks):
         assert (grown.width(), grown.height()) == pytest.approx(gained, abs=4)
 
 
+def test_docks_that_came_to_the_front_keep_the_sizes_too(qtbot, window, docks):
+    before, tile = docks["tuning"].width(), docks.engine.height()
+    height = docks["space"].height()
+    for key in ("tensors", "plan"):
+        docks.show(key)
+    qtbot.waitUntil(lambda: docks["tensors"].y() > 0 and docks["plan"].y() > 0)
+    docks.show("graph")
+    window.resize(1920, 1080)
+    assert docks["tuning"].width() == pytest.approx(before, abs=2)
+    assert docks["plan"].height() == pytest.approx(height, abs=2)
+    assert docks.engine.height() == pytest.approx(tile, abs=2)
+
+
 def test_a_column_that_the_user_widened_keeps_its_width(qtbot, window, docks):
     docks.stage.resizeDocks(
         [docks["graph"], docks["tuning"]], [780, 500], Qt.Orientation.Horizontal

@@ -1,4 +1,4 @@
-"""The keys are where the eyes are: in the list or picture in front, never on a setting by accident."""
+"""The keys are where the eyes are: in the list or picture in front, never on a setting."""
 
 from __future__ import annotations
 
