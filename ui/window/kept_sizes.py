@@ -27,11 +27,13 @@ class KeptSizes(QObject):
             watched.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() not in _PLACED or not self._stage.isVisible():
+            return False
         if watched is self._stage:
             if event.type() == QEvent.Type.Resize:
                 self._put_back()
                 self._settled = self._stage.size()
-        elif self._settled == self._stage.size() and event.type() in _PLACED:
+        elif self._settled == self._stage.size():
             self._learn()
         return False
 
