@@ -92,7 +92,6 @@ def _fields(t: Theme) -> str:
         border: 2px solid {t.accent}; padding: 2px 5px; }}
     QLineEdit:disabled, QSpinBox:disabled, QDoubleSpinBox:disabled {{ background: {t.raised};
         color: {t.edge}; border-color: {t.line}; }}
-    QSpinBox QLineEdit, QDoubleSpinBox QLineEdit {{ border: none; padding: 0; margin-left: 5px; }}
     QSpinBox::up-button, QDoubleSpinBox::up-button, QSpinBox::down-button,
     QDoubleSpinBox::down-button {{ border: none; background: transparent; width: 16px; }}
     QSpinBox::up-arrow, QDoubleSpinBox::up-arrow {{ image: {_image("arrow_up.svg")};

@@ -27,14 +27,16 @@ class KeptSizes(QObject):
             watched.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if event.type() not in _PLACED or not self._stage.isVisible():
+        if event.type() not in _PLACED:
             return False
-        if watched is self._stage:
-            if event.type() == QEvent.Type.Resize:
+        seen = self._stage.isVisible()  # else it is not shown yet, or is taken apart
+        if watched is not self._stage:
+            if seen and self._settled == self._stage.size():
+                self._learn()
+        elif event.type() == QEvent.Type.Resize:
+            if seen:
                 self._put_back()
-                self._settled = self._stage.size()
-        elif self._settled == self._stage.size():
-            self._learn()
+            self._settled = self._stage.size()
         return False
 
     def _learn(self) -> None:

@@ -22,6 +22,13 @@ def sizes(docks):
     return docks["tuning"].width(), *heights, round(plots / (plots + rest), 1)
 
 
+def test_the_first_change_of_size_keeps_the_first_sizes(window):
+    docks, before = window.docks, sizes(window.docks)
+    for width, height in ((1280, 720), (1920, 1080)):
+        window.resize(width, height)
+        assert sizes(docks) == pytest.approx(before, abs=2)
+
+
 def test_a_window_that_grows_gives_its_room_to_the_middle(window, docks):
     before, middle = sizes(docks), docks["graph"].size()
     for width, height in ((1920, 1080), (2560, 1440), (1366, 768), (1280, 720)):
