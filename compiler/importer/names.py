@@ -72,6 +72,11 @@ class Names:
             inputs=tuple(map(self.tensor, call.inputs)),
             outputs=tuple(map(self.tensor, call.outputs)),
             workload=workload.key,
-            source=call.origin.nodes or tuple(dict.fromkeys(sources)),
+            source=self._whole(call.origin.nodes) or tuple(dict.fromkeys(sources)),
             flops=workload.flops,
         )
+
+    def _whole(self, nodes: Sequence[str]) -> tuple[str, ...]:
+        """With those that an earlier pass left nothing of but a table."""
+        absorbed = self._imports.absorbed
+        return tuple(dict.fromkeys(n for node in nodes for n in (*absorbed.get(node, ()), node)))

@@ -77,6 +77,8 @@ class Import:
     """The inputs whose values the plan was laid out for."""
     weight_names: dict[tuple[Any, ...], str] = field(default_factory=dict)
     """The initialisers by content; rounded weights are added."""
+    absorbed: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The ONNX nodes that are in a table of bytes, by the node whose name the table has."""
     views: dict[str, str] = field(default_factory=dict)
     """What each view is a view of, by name; from :mod:`.take_views`."""
     tensors: list[tuple[str, str]] = field(default_factory=list)
@@ -187,7 +189,7 @@ def loops_from(imports: Import) -> int:
 
 
 def _byte_functions(model: onnx.ModelProto, imports: Import) -> onnx.ModelProto:
-    return byte_functions(model) if imports.loops else model
+    return byte_functions(model, imports.absorbed) if imports.loops else model
 
 
 def _decompose(model: onnx.ModelProto, imports: Import) -> onnx.ModelProto:

@@ -43,8 +43,8 @@ def checks(found: Examination) -> Iterator[Check]:
         yield Check("Disk", BAD, free, "Weights and bundles need space: free some.")
     else:
         yield Check("Disk", GOOD, free)
-    sqlite = found.sqlite
-    yield Check("Kernel database", GOOD, f"SQLite {sqlite['version']}, {sqlite['journal_mode']}")
+    version = found.sqlite["version"]
+    yield Check("Kernel database", GOOD, f"a crash loses no kernel (SQLite {version})")
     if not found.browsers:
         yield Check(
             "Browsers", NOTE, "none found",

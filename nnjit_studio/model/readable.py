@@ -70,7 +70,8 @@ def _sized(kind: str, dims: Sequence[int]) -> tuple[str, str]:
     if kind == "attention" and len(dims) == 4:
         heads, queries, keys, width = dims
         return "Attention", f"{heads} heads, {queries} queries by {keys} keys, width {width}"
-    return _operators(kind), "x".join(map(str, dims))
+    named = operators_of(kind)
+    return named[:1].upper() + named[1:], "x".join(map(str, dims))
 
 
 def _convolution(dims: Sequence[int]) -> tuple[str, str]:
@@ -86,8 +87,8 @@ def _convolution(dims: Sequence[int]) -> tuple[str, str]:
     return operator, ", ".join(parts)
 
 
-def _operators(kind: str) -> str:
+def operators_of(kind: str) -> str:
+    """The operators that a kind of workload is made of, such as ``conv1d, add, relu``."""
     held = _TOKEN.sub(lambda found: f"{_OPERATORS[found[0]].replace(' ', '~')}", f"_{kind}_")
     words = [word.replace("~", " ") for word in held.split("_") if word]
-    named = ", ".join(dict.fromkeys(words))
-    return named[:1].upper() + named[1:]
+    return ", ".join(dict.fromkeys(words))

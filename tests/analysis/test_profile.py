@@ -86,6 +86,14 @@ def test_findings_are_computed() -> None:
     )
 
 
+def test_findings_say_operators_in_words() -> None:
+    found = profile((1.2e-4, 3e-4, 1.2e-4), (1, 1, 1))
+    key = "tir_sigmoid_multiply_tir_sigmoid_tir_tanh_multiply_add:1x128:f32"
+    steps = tuple(replace(step, workload=key) for step in found.steps)
+    told = findings(replace(found, steps=steps))
+    assert "3 sigmoid, multiply, tanh, add steps" in told[0]
+
+
 @pytest.mark.parametrize(
     ("kind", "moves"),
     [("transpose", True), ("take", True), ("expand_dims_cast", True), ("te_gather_nd", True),

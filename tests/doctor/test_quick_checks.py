@@ -49,6 +49,7 @@ def test_a_machine_where_all_is_well_asks_no_browser(machine, tmp_path):
     assert checks["Engine"].found == "relaxed-simd, cross-origin isolated, timer 5 µs"
     assert checks["One thread"].found == "52 GFLOP/s (relaxed-simd), measured; 2 cores"
     assert checks["Browsers"].found == "chromium"
+    assert checks["Kernel database"].found.startswith("a crash loses no kernel (SQLite 3.")
     assert phases == ["asking the engine", "asking the compile process"]
 
 

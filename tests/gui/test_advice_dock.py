@@ -12,7 +12,7 @@ from PySide6.QtGui import QGuiApplication
 from test_window import open_it
 
 from nnjit_studio.advice.records import MEASURING, STOPPED, WAITING, stopped
-from nnjit_studio.ui.advice.cells import LOW, TALL
+from nnjit_studio.ui.advice.cells import LOW, TALL, two_lines
 from nnjit_studio.ui.advice.in_use import BACK, WAITS
 from nnjit_studio.ui.advice.lines import (
     ANYWAY,
@@ -341,3 +341,12 @@ def test_enter_on_a_red_row_asks_once_more(qtbot, advised, workbench):
 
 def test_keys_go_to_the_list_and_not_to_the_next_button(advised):
     assert advised.focusWidget() is advised.advice.view
+
+
+def test_a_title_without_room_goes_on_in_the_second_line():
+    def fits(words):
+        return len(words) <= 16
+
+    assert two_lines("Weights in f16", "a note", fits) == ("Weights in f16", "a note")
+    assert two_lines("Weights in 8 bits, once", "a note", fits) == ("Weights in 8", "bits, once")
+    assert two_lines("ch_PP-OCRv4_rec_infer.onnx", "a note", fits)[1] == "a note"

@@ -100,6 +100,17 @@ def test_a_double_click_opens_the_kernel(qtbot, window, panel):
     assert window.kernel.kernel.workload.key == box.node.workload
 
 
+def test_a_small_view_has_a_small_minimap(qtbot, panel):
+    view, minimap = panel.view, panel.view.minimap
+    panel.resize(420, 260)
+    view.scale(3, 3)
+    view.panned.emit()
+    qtbot.waitUntil(minimap.isVisible)
+    room = view.viewport().size()
+    assert minimap.height() <= max(30, 0.41 * room.height()) < minimap.y() + minimap.height()
+    assert minimap.width() <= max(30, 0.41 * room.width())
+
+
 def test_the_minimap_moves_the_view_and_hides_when_all_is_in_sight(qtbot, panel):
     view, minimap = panel.view, panel.view.minimap
     view.fit()

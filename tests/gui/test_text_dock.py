@@ -157,6 +157,14 @@ def test_f9_shows_the_dock_and_takes_the_keyboard(qtbot, window):
     assert not window.text.form.prompt.hasFocus(), "Tab leaves the field"
 
 
+def test_fields_stand_at_the_top_of_a_high_dock(qtbot, window):
+    window.docks.show("text")
+    form = window.text.form
+    form.resize(460, 900)
+    qtbot.waitUntil(lambda: form.prefill.mapTo(form, form.prefill.rect().bottomLeft()).y() > 100)
+    assert form.prefill.mapTo(form, form.prefill.rect().bottomLeft()).y() < 450
+
+
 def test_a_lost_page_is_passed_on(window, texts):
     window.page.lost("it crashed")
     assert texts.forgotten == 1

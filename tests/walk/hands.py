@@ -12,7 +12,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QEventLoop, QMimeData, QPoint, QPointF, QSize, Qt, QTimer, QUrl
+from PySide6.QtCore import (
+    QCoreApplication,
+    QEvent,
+    QEventLoop,
+    QMimeData,
+    QPoint,
+    QPointF,
+    QSize,
+    Qt,
+    QTimer,
+    QUrl,
+)
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
@@ -56,6 +67,8 @@ class Hands:
         loop = QEventLoop()
         QTimer.singleShot(ms, loop.quit)
         loop.exec()
+        # A loop of its own leaves what the script had deleted: tabs of an earlier layout stayed.
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
     def until(self, what: str, seen: Callable[[], object], seconds: float = 30.0) -> None:
         """Wait until something is seen.

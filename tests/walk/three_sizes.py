@@ -81,6 +81,7 @@ class Sizes:
         window = hands.window
         for width, height in SIZES:
             window.resize(width, height)
+            hands.wait(200)
             window.docks.size()
             for theme in ("dark", "light"):
                 window.menus.choose_theme(theme)

@@ -32,8 +32,21 @@ def ground(painter: QPainter, option: QStyleOptionViewItem) -> None:
     style.drawControl(style.ControlElement.CE_ItemViewItem, option, painter, option.widget)
 
 
+def two_lines(above: str, below: str, fits: Callable[[str], bool]) -> tuple[str, str]:
+    """Both lines of a cell; a text without room in one takes both, and is nowhere cut in a word.
+
+    ``below`` gives way: it is in the tooltip and below the list too.
+    """
+    if fits(above):
+        return above, below
+    words = above.split(" ")
+    whole = (n for n in range(len(words) - 1, 0, -1) if fits(" ".join(words[:n])))
+    first = next(whole, len(words))
+    return " ".join(words[:first]), " ".join(words[first:]) or below
+
+
 class TwoLines(QStyledItemDelegate):
-    """The cell's text loses its middle where it has no room, the line below it its end.
+    """The cell's text goes on in the second line where it has no room in one.
 
     Parameters
     ----------
@@ -64,14 +77,21 @@ class TwoLines(QStyledItemDelegate):
         above = self._alone(line) if self.low else above
         metrics = QFontMetricsF(option.font)
         room = QRectF(option.rect).adjusted(SIDE, 0, -SIDE, 0)
-        height = metrics.height()
+        height, goes_on = metrics.height(), False
+        if not self.low:
+            note = below
+            above, below = two_lines(
+                above, note, lambda words: metrics.horizontalAdvance(words) <= room.width()
+            )
+            goes_on = below != note
         block = 2 * height + GAP if below else height
         top = room.center().y() - block / 2
         painter.save()
         painter.setFont(option.font)
+        ink = tone or QColor(self.theme.text)
         for words, mode, colour in (
-            (above, _MIDDLE, tone or QColor(self.theme.text)),
-            (below, _END, QColor(self.theme.muted)),
+            (above, _MIDDLE, ink),
+            (below, _END, ink if goes_on else QColor(self.theme.muted)),
         ):
             painter.setPen(colour)
             place = QRectF(room.left(), top, room.width(), height)

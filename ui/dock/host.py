@@ -65,6 +65,9 @@ class Docks(Collection[str], Protocol):
     def show(self, key: str) -> None:
         """Bring a dock to the front."""
 
+    def take_keys(self) -> None:
+        """Give the keys to the dock of the middle that is in front."""
+
 
 class Background(Protocol):
     """Work in a thread that is no job of the session."""

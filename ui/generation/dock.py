@@ -8,7 +8,7 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QTextCursor
-from PySide6.QtWidgets import QLabel, QLineEdit, QPlainTextEdit, QSplitter
+from PySide6.QtWidgets import QLabel, QLineEdit, QPlainTextEdit
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.generation.prompts import why_no_decoder
@@ -20,7 +20,7 @@ from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.state.text_state import RECENT_MS, TextState
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import quiet
-from nnjit_studio.ui.widgets.panel import Panel, hbox, named, push_button, scrolled, vbox
+from nnjit_studio.ui.widgets.panel import Panel, hbox, named, push_button, scrolled, splitter, vbox
 from nnjit_studio.ui.widgets.plots import PlotPanel, Table, pen
 from nnjit_studio.ui.widgets.theme import Theme
 
@@ -133,12 +133,14 @@ class TextPanel(Panel):
         bar = hbox(self.button, self.check_button, None, margins=(8, 6, 8, 4))
         vbox(bar, self.rates, (self.out, 1), self.caption, self.checked, on=middle)
         fields = scrolled(self.form)
-        split = QSplitter(Qt.Orientation.Horizontal, childrenCollapsible=False)
-        for widget, width in ((fields, 340), (middle, 420), (self.plot, 420)):
-            split.addWidget(widget)
-            split.setStretchFactor(split.count() - 1, 0 if widget is fields else 1)
-            split.setSizes([*split.sizes()[:-1], width])
+        split = splitter(Qt.Orientation.Horizontal, (fields, 410), (middle, 420), (self.plot, 350))
+        for place, share in enumerate((0, 2, 1)):
+            split.setStretchFactor(place, share)
         vbox(split, on=self)
+
+    def take_keys(self) -> None:
+        """A text begins with its prompt."""
+        self.form.prompt.setFocus()
 
     def _show_text(self) -> None:
         state = self._session.state.text

@@ -17,7 +17,7 @@ TEXT: Feature[TextPanel] = Feature(
         Action(
             "text", "&Inspect", "Make te&xt", "F9", tip="Continue a prompt",
             command="nnjit generate MODEL --ids 1,2,3", place=1,
-            do=lambda host: TEXT.show(host).form.prompt.setFocus(),
+            do=lambda host: TEXT.show(host).take_keys(),
         ),
     ),
     area=STAGE, layouts=(INSPECT,),

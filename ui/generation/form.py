@@ -22,7 +22,7 @@ from nnjit_studio.generation.prompts import in_letters, parse_ids, read_ids
 from nnjit_studio.generation.session import TextRequest
 from nnjit_studio.model import GenerationRequest, Sampling
 from nnjit_studio.ui.widgets.labels import quiet
-from nnjit_studio.ui.widgets.panel import Panel, hbox, named, push_button
+from nnjit_studio.ui.widgets.panel import Panel, hbox, named, push_button, vbox
 
 PROMPT_LINES = 3
 MOST_TOKENS, MOST_SEED = 100_000, 2**31 - 1
@@ -48,6 +48,7 @@ class TextForm(Panel):
             "Prompt",
             "Words, by the tokenizer.json next to the decoder; or token ids, separated by commas",
         )
+        self.prompt.setObjectName("field")
         self.prompt.setTabChangesFocus(True)
         height = self.prompt.fontMetrics().lineSpacing() * PROMPT_LINES + 12
         self.prompt.setFixedHeight(height)
@@ -84,8 +85,7 @@ class TextForm(Panel):
             "ONNX file that reads a whole prompt, for a decoder of fixed shapes",
         )
         self.prefill_button = push_button("…", "Choose the prefill model")
-        form = QFormLayout(self)
-        form.setContentsMargins(10, 6, 10, 6)
+        form = QFormLayout()
         form.setVerticalSpacing(5)
         form.addRow("Decoder", _across(self.decoder, self.decoder_button))
         form.addRow("Prompt", _across(self.prompt, self.prompt_button))
@@ -94,6 +94,7 @@ class TextForm(Panel):
         form.addRow("Top-p", _across(self.top_p, quiet(QLabel("repetition")), self.penalty))
         form.addRow("Seed", self.seed)
         form.addRow("Prefill", _across(self.prefill, self.prefill_button))
+        vbox(form, None, on=self, margins=(10, 6, 10, 6))
         for field in (self.decoder, self.prefill):
             field.textChanged.connect(lambda _: self.changed.emit())
         self.prompt.textChanged.connect(self.changed)
@@ -164,4 +165,4 @@ def _number(low: int, high: int, value: int) -> QSpinBox:
 
 
 def _across(*widgets: QWidget) -> QHBoxLayout:
-    return hbox(*((w, 0 if isinstance(w, QPushButton) else 1) for w in widgets), spacing=5)
+    return hbox(*((w, 0 if isinstance(w, QPushButton | QLabel) else 1) for w in widgets), spacing=5)

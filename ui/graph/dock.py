@@ -192,6 +192,10 @@ class GraphPanel(Panel):
 
     # Following the session
 
+    def take_keys(self) -> None:
+        """The graph has them, not the list of layers beside it."""
+        self.view.setFocus()
+
     def preview(self, model: OpenModel | Survey) -> None:
         """Draw a file's raw graph, or a model that is still loaded into the page."""
         self._shown = model
@@ -275,6 +279,8 @@ class GraphPanel(Panel):
         self._mark_hits()
         if first:
             self.view.show_top()
+            if self.isAncestorOf(self.window().focusWidget()):
+                self.take_keys()  # nothing but the search could have them until now
         if self.folding.goal:
             name, self.folding.goal = self.folding.goal, ""
             self.view.pick(self.view.boxes[self.folding.shown_as(name)])

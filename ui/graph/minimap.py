@@ -13,6 +13,8 @@ from nnjit_studio.ui.widgets.panel import named
 from nnjit_studio.ui.widgets.theme import Theme
 
 MOST = QSize(150, 220)
+LARGEST_SHARE = 0.4
+"""Of its view's width and height; a smaller view has a smaller map."""
 MARGIN = 10
 LEAST_BOX = 1.5
 """Pixels of a box's shorter side."""
@@ -47,7 +49,9 @@ class Minimap(QWidget):
         self.setVisible(not inside)
         if sheet is None or inside:
             return
-        size = sheet.bounds.size().toSize().scaled(MOST, Qt.AspectRatioMode.KeepAspectRatio)
+        room = QSize(round(corner.x() * LARGEST_SHARE), round(corner.y() * LARGEST_SHARE))
+        room = room.boundedTo(MOST)
+        size = sheet.bounds.size().toSize().scaled(room, Qt.AspectRatioMode.KeepAspectRatio)
         size = size.expandedTo(QSize(30, 30))
         self.setGeometry(
             round(corner.x()) - size.width() - MARGIN,

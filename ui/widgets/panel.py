@@ -8,8 +8,10 @@ from typing import TypeVar
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont, QFontInfo
 from PySide6.QtWidgets import (
+    QAbstractItemView,
     QBoxLayout,
     QFrame,
+    QGraphicsView,
     QHBoxLayout,
     QLayout,
     QPushButton,
@@ -48,6 +50,19 @@ class Panel(QWidget):
 
     def be_seen(self, seen: bool) -> None:
         """Whether the dock is in front now; behind others a view may rest."""
+
+    def take_keys(self) -> None:
+        """Give the keys to the first list or picture in it, or else to what Tab reaches first."""
+        reached = [
+            widget
+            for widget in self.findChildren(QWidget)
+            if widget.isVisibleTo(self)
+            and widget.isEnabled()
+            and widget.focusPolicy() & Qt.FocusPolicy.TabFocus
+        ]
+        views = (w for w in reached if isinstance(w, (QAbstractItemView, QGraphicsView)))
+        if first := next(views, next(iter(reached), None)):
+            first.setFocus()
 
 
 def ground(widget: W) -> W:

@@ -28,7 +28,7 @@ def _docks(t: Theme) -> str:
     QDockWidget::title {{ background: {t.surface}; padding: 7px 10px 4px 10px;
         border-bottom: 1px solid {t.line}; }}
     QTabBar {{ qproperty-drawBase: 0; background: {t.window}; }}
-    QTabBar::tab {{ background: transparent; color: {t.muted}; padding: 6px 12px;
+    QTabBar::tab {{ background: transparent; color: {t.muted}; padding: 6px 9px;
         border: none; border-bottom: 2px solid transparent; }}
     QTabBar::tab:hover {{ color: {t.text}; }}
     QTabBar::tab:selected {{ color: {t.text}; font-weight: 600;
@@ -84,11 +84,12 @@ def _tables(t: Theme) -> str:
 
 def _fields(t: Theme) -> str:
     return f"""
-    QLineEdit, QSpinBox, QDoubleSpinBox {{ background: {t.surface}; border: 1px solid {t.edge};
+    QLineEdit, QTextEdit#field, QSpinBox, QDoubleSpinBox {{ background: {t.surface};
+        border: 1px solid {t.edge};
         border-radius: 4px; padding: 3px 6px; selection-background-color: {t.accent};
         selection-color: {t.on_accent}; }}
-    QLineEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus {{ border: 2px solid {t.accent};
-        padding: 2px 5px; }}
+    QLineEdit:focus, QTextEdit#field:focus, QSpinBox:focus, QDoubleSpinBox:focus {{
+        border: 2px solid {t.accent}; padding: 2px 5px; }}
     QLineEdit:disabled, QSpinBox:disabled, QDoubleSpinBox:disabled {{ background: {t.raised};
         color: {t.edge}; border-color: {t.line}; }}
     QSpinBox::up-button, QDoubleSpinBox::up-button, QSpinBox::down-button,

@@ -27,7 +27,7 @@ from nnjit_studio.ui.widgets.panel import Panel, named
 from nnjit_studio.ui.widgets.plots import PlotPanel
 from nnjit_studio.ui.widgets.tables import TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
-from nnjit_studio.ui.window.middle_height import MiddleHeight
+from nnjit_studio.ui.window.kept_sizes import KeptSizes
 
 LAYOUT_VERSION = 2
 LAYOUTS = {
@@ -96,11 +96,19 @@ class Dock(QDockWidget):
             elif isinstance(inner, PlotPanel):
                 saver.offer_plot(inner)
 
+    def _take_keys(self) -> None:
+        """The keys come along from a dock that is behind this one now, or out of sight."""
+        used, behind = self.window().focusWidget(), self._stage.tabifiedDockWidgets(self)
+        hidden = used is not None and not used.isVisible()
+        if hidden or any(dock.isAncestorOf(used) for dock in behind):
+            self.panel().take_keys()
+
     def _see(self, seen: bool) -> None:
         self.seen = seen
         self.show_title()
         if seen:
             self.panel()
+            self._take_keys()
         if self.made is not None:
             self.made.be_seen(seen)
 
@@ -147,8 +155,7 @@ class WindowDocks(Mapping[str, Dock]):
         )
         self.engine.setWidget(engine_view)
         self._set_places()
-        middle = [self._docks[f.key] for f in features if f.area is STAGE]
-        self._middle = MiddleHeight(self.stage, middle)
+        KeptSizes(self.stage, [*self._docks.values(), self.engine])
 
     def _set_places(self) -> None:
         area, stage = Qt.DockWidgetArea, self.stage
@@ -185,11 +192,6 @@ class WindowDocks(Mapping[str, Dock]):
     def __len__(self) -> int:
         return len(self._docks)
 
-    @property
-    def remembers_height(self) -> bool:
-        """Whether a change of the stage's height has been followed."""
-        return self._middle.settled
-
     def panel(self, key: str) -> Panel:
         """The view of a dock, made if need be."""
         return self[key].panel()
@@ -200,6 +202,12 @@ class WindowDocks(Mapping[str, Dock]):
         self.panel(key)
         self[key].show()
         self[key].raise_()
+
+    def take_keys(self) -> None:
+        """Give the keys to the dock of the middle that is in front."""
+        middle = (self[f.key] for f in self._features if f.area is STAGE)
+        if front := next((dock for dock in middle if dock.seen), None):
+            front.panel().take_keys()
 
     def refresh(self, changes: frozenset[str]) -> None:
         """Have the views that are made draw what changed."""

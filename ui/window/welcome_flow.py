@@ -91,8 +91,11 @@ class WelcomeFlow(QObject):
         self._bring(self.page)
 
     def leave(self) -> None:
-        """Put the stage in front."""
+        """Put the stage in front, with the keys where they change nothing."""
+        covered = self._stack.currentWidget() is self.page
         self._bring(self._stage)
+        if covered:
+            self._host.docks.take_keys()
 
     def examine(self) -> None:
         """Examine everything, browsers and GPUs too."""

@@ -22,6 +22,7 @@ from nnjit_studio.compiler.onnx_file.arrays import array_of
 from nnjit_studio.compiler.onnx_file.check import opset_of
 from nnjit_studio.compiler.onnx_file.native import NO_PASSES, native_session
 from nnjit_studio.compiler.tvm_adapter.byte_function import BYTE_FUNCTION
+from nnjit_studio.compiler.tvm_adapter.origins import node_name
 
 _BYTES = {TensorProto.INT8: np.int8, TensorProto.UINT8: np.uint8}
 _CHEAP = frozenset((
@@ -63,10 +64,11 @@ class _Function:
         return costs and bool(self.root)
 
 
-def byte_functions(model: onnx.ModelProto) -> onnx.ModelProto:
+def byte_functions(model: onnx.ModelProto, absorbed: dict[str, tuple[str, ...]]) -> onnx.ModelProto:
     """The model itself, with tables in place of nodes between bytes.
 
-    Their results are those of ONNX Runtime; what it cannot run stays as it is.
+    Their results are those of ONNX Runtime; what it cannot run stays as it is. ``absorbed`` gets
+    the names of the nodes that are in a table now, by that of the table's node.
     """
     graph = model.graph
     ends = {n.output[0] for n in graph.node if n.op_type == "QuantizeLinear"}
@@ -84,6 +86,11 @@ def byte_functions(model: onnx.ModelProto) -> onnx.ModelProto:
         if _fits(function, types)
     }
     _replace(graph, wanted, {name: held for name, held in tables.items() if held is not None})
+    left = {node.output[0] for node in graph.node}
+    for name in tables.keys() & left:
+        *before, last = wanted[name].nodes.values()
+        gone = (node_name(node) for node in before if node.output[0] not in left)
+        absorbed[node_name(last)] = tuple(gone)
     return model
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from nnjit_studio.analysis.profile.records import ModelProfile, StepProfile
+from nnjit_studio.model.readable import operators_of
 
 NOTHING_TO_GAIN = 85.0
 """Percent of the roof."""
@@ -120,7 +121,8 @@ def _group(kind: str, steps: Sequence[StepProfile]) -> Finding:
 
 
 def _count(steps: Sequence[StepProfile], kind: str) -> str:
-    return f"{len(steps)} {kind} step{'s' * (len(steps) > 1)}"
+    words = kind if "matmul" in kind else operators_of(kind)  # products differ by their kind alone
+    return f"{len(steps)} {words} step{'s' * (len(steps) > 1)}"
 
 
 def _mostly_compute(steps: Sequence[StepProfile]) -> bool:

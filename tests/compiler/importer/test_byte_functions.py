@@ -133,3 +133,15 @@ def test_a_number_with_more_axes_than_the_bytes_stays(tmp_path: Path) -> None:
     shapes: dict[str, list[int | str]] = {"x": [*SHAPE]}
     path = save(tmp_path / "m.onnx", chain.nodes, shapes, {"y": [1, *SHAPE]}, chain.weights)
     assert tables(import_model(path, tmp_path / "w.bin")) == 0
+
+
+def test_the_step_of_a_table_names_all_nodes_in_it(tmp_path: Path) -> None:
+    chain = Chain(np.uint8)
+    first = chain.through_bytes("x", 0.05)
+    inside = [chain.op("Sigmoid", first), chain.op("Tanh", f"t{len(chain.nodes) - 1}")]
+    end = chain.bytes_of(inside[-1])
+    chain.end(chain.floats_of(end))
+    built = chain.compared(tmp_path)
+    (step,) = (node for node in built.graph.nodes if "byte_function" in node.workload)
+    assert step.name == end
+    assert set(step.source) >= {first, *inside, end}

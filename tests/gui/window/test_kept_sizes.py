@@ -1,0 +1,88 @@
+"""What the window gains goes to the middle; column and drawer keep the sizes that they have."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import Qt
+
+
+@pytest.fixture
+def docks(qtbot, window):
+    window.welcome.leave()
+    window.resize(1280, 720)
+    window.docks.size()
+    qtbot.waitUntil(lambda: window.docks["tuning"].width() < 400)
+    return window.docks
+
+
+def sizes(docks):
+    """Width of the column, heights of drawer and tile; share of the plots in the drawer's width."""
+    plots, rest = docks["rounds"].width(), docks["space"].width()
+    heights = docks["space"].height(), docks.engine.height()
+    return docks["tuning"].width(), *heights, round(plots / (plots + rest), 1)
+
+
+def test_the_first_change_of_size_keeps_the_first_sizes(window):
+    docks, before = window.docks, sizes(window.docks)
+    for width, height in ((1280, 720), (1920, 1080)):
+        window.resize(width, height)
+        assert sizes(docks) == pytest.approx(before, abs=2)
+
+
+def test_a_window_that_grows_gives_its_room_to_the_middle(window, docks):
+    before, middle = sizes(docks), docks["graph"].size()
+    for width, height in ((1920, 1080), (2560, 1440), (1366, 768), (1280, 720)):
+        window.resize(width, height)
+        assert sizes(docks) == pytest.approx(before, abs=2)
+        grown = docks["graph"].size() - middle
+        gained = width - 1280, height - 720
+        assert (grown.width(), grown.height()) == pytest.approx(gained, abs=4)
+
+
+def test_docks_that_came_to_the_front_keep_the_sizes_too(qtbot, window, docks):
+    before, tile = docks["tuning"].width(), docks.engine.height()
+    height = docks["space"].height()
+    for key in ("tensors", "plan"):
+        docks.show(key)
+    qtbot.waitUntil(lambda: docks["tensors"].y() > 0 and docks["plan"].y() > 0)
+    docks.show("graph")
+    window.resize(1920, 1080)
+    assert docks["tuning"].width() == pytest.approx(before, abs=2)
+    assert docks["plan"].height() == pytest.approx(height, abs=2)
+    assert docks.engine.height() == pytest.approx(tile, abs=2)
+
+
+def test_a_column_that_the_user_widened_keeps_its_width(qtbot, window, docks):
+    docks.stage.resizeDocks(
+        [docks["graph"], docks["tuning"]], [780, 500], Qt.Orientation.Horizontal
+    )
+    qtbot.waitUntil(lambda: docks["tuning"].width() > 450)
+    wanted = docks["tuning"].width()
+    for size in ((1920, 1080), (900, 720), (1600, 900)):
+        window.resize(*size)
+    assert docks["tuning"].width() == pytest.approx(wanted, abs=2)
+
+
+def test_messages_give_their_height_back(qtbot, window, docks):
+    before, stage = docks["graph"].height(), docks.stage.height()
+    for _ in range(3):
+        window.message.say("Written: m.zip.", "good")
+        qtbot.waitUntil(lambda: docks.stage.height() < stage)
+        assert docks["graph"].height() < before
+        window.message.hide()
+        qtbot.waitUntil(lambda: docks.stage.height() == stage)
+        assert docks["graph"].height() == pytest.approx(before, abs=1)
+
+
+def test_an_edge_that_was_moved_under_a_message_stays(qtbot, window, docks):
+    before, stage = docks["graph"].height(), docks.stage.height()
+    window.message.say("Written: m.zip.", "good")
+    qtbot.waitUntil(lambda: docks.stage.height() < stage)
+    middle, below = docks["graph"], docks["space"]
+    docks.stage.resizeDocks([middle, below], [before - 60, 330], Qt.Orientation.Vertical)
+    qtbot.waitUntil(lambda: middle.height() < before - 60)
+    wanted = below.height()
+    window.message.hide()
+    qtbot.waitUntil(lambda: docks.stage.height() == stage)
+    assert below.height() == pytest.approx(wanted, abs=2)
+    assert middle.height() < before - 40

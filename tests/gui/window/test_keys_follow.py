@@ -1,0 +1,38 @@
+"""The keys are where the eyes are: in the list or picture in front, never on a setting."""
+
+from __future__ import annotations
+
+import pytest
+from gui_window import wait_job
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+
+def focused(window):
+    return window.focusWidget().accessibleName()
+
+
+@pytest.fixture
+def opened(qtbot, window, model_file):
+    window.welcome.page.sample_button.setFocus()
+    wait_job(qtbot, window, "open", lambda: window.open_model(model_file))
+    return window
+
+
+def test_opening_a_model_leaves_the_keys_to_the_graph(opened):
+    assert opened.focusWidget() is opened.panel("graph").view
+    budget = opened.panel("tuning").budget.value()
+    QTest.keyClick(opened.focusWidget(), Qt.Key.Key_Left)
+    assert opened.panel("tuning").budget.value() == budget
+
+
+def test_a_dock_that_comes_to_the_front_takes_the_keys_from_the_one_behind(qtbot, opened):
+    wait_job(qtbot, opened, "profile", lambda: opened.actions_by_id["profile"].trigger() is None)
+    assert opened.focusWidget() is opened.panel("profile").view
+    opened.docks.show("graph")
+    assert opened.focusWidget() is opened.panel("graph").view
+
+
+def test_a_dock_beside_leaves_the_keys_where_they_are(opened):
+    opened.docks.show("database")
+    assert opened.focusWidget() is opened.panel("graph").view
