@@ -12,6 +12,7 @@ import gc
 from PySide6.QtCore import QObject, QThreadPool, QTimer
 
 from nnjit_studio.support.freed_memory import give_back
+from nnjit_studio.support.garbage import OFTEN
 
 PERIOD_MS = 500
 GIVE_BACK_MS = 30_000
@@ -23,6 +24,7 @@ class GarbageCollector(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         gc.disable()
+        gc.set_threshold(*OFTEN)  # of which the timer knows what is due
         self._timer = QTimer(self, interval=PERIOD_MS)
         self._timer.timeout.connect(self.collect)
         self._timer.start()
