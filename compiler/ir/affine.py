@@ -140,12 +140,11 @@ def walk(expr: Expr) -> Iterator[Expr]:
     while todo:
         found = todo.pop()
         yield found
-        kind = type(found)  # most are one of four
-        if kind is Binary:
+        if isinstance(found, Binary):  # most are one of these four
             todo += (found.b, found.a)
-        elif kind is Load:
+        elif isinstance(found, Load):
             todo.append(found.index)
-        elif kind is not Var and kind is not Const:
+        elif not isinstance(found, (Var, Const)):
             todo.extend(reversed(children(found)))
 
 
