@@ -24,7 +24,6 @@ class GarbageCollector(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         gc.disable()
-        gc.set_threshold(*OFTEN)  # of which the timer knows what is due
         self._timer = QTimer(self, interval=PERIOD_MS)
         self._timer.timeout.connect(self.collect)
         self._timer.start()
@@ -34,13 +33,11 @@ class GarbageCollector(QObject):
         self._freed.start()
 
     def collect(self) -> None:
-        """What Python would have collected by now: the oldest generation that is due."""
+        """What Python by itself would have collected by now: the oldest generation that is due."""
         due = [
             generation
-            for generation, (count, most) in enumerate(
-                zip(gc.get_count(), gc.get_threshold(), strict=True)
-            )
-            if most and count > most
+            for generation, (count, most) in enumerate(zip(gc.get_count(), OFTEN, strict=True))
+            if count > most
         ]
         if due:
             gc.collect(due[-1])
