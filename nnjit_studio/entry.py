@@ -14,16 +14,21 @@ import threading
 
 def main() -> None:
     """Entry point ``nnjit``."""
-    from nnjit_studio.cli.main import main as run
-
-    run()
+    _run(None)
 
 
 def studio_main() -> None:
     """Entry point ``nnjit-studio``."""
+    _run(["studio", *sys.argv[1:]])
+
+
+def _run(words: list[str] | None) -> None:
+    from nnjit_studio.support.garbage import look_seldom
+
+    look_seldom()
     from nnjit_studio.cli.main import main as run
 
-    run(["studio", *sys.argv[1:]])
+    run(words)
 
 
 def job_main() -> None:

@@ -11,6 +11,9 @@ import pytest
 
 import nnjit_studio  # noqa: F401  (switches ONNX Runtime's telemetry off before a test loads it)
 from nnjit_studio.compiler.process import child
+from nnjit_studio.support.garbage import look_seldom
+
+look_seldom()
 
 SPAWNED = child.spawned
 GOLDEN = Path(__file__).parent / "golden"

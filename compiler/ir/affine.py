@@ -8,8 +8,8 @@ the lowering makes addresses of it.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from nnjit_studio.compiler.ir.tensor_ir import (
@@ -140,7 +140,12 @@ def walk(expr: Expr) -> Iterator[Expr]:
     while todo:
         found = todo.pop()
         yield found
-        todo.extend(reversed(children(found)))
+        if isinstance(found, Binary):  # most are one of these four
+            todo += (found.b, found.a)
+        elif isinstance(found, Load):
+            todo.append(found.index)
+        elif not isinstance(found, (Var, Const)):
+            todo.extend(reversed(children(found)))
 
 
 def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
@@ -148,20 +153,22 @@ def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     new = change(expr)
     if new is not None:
         return new
-    if isinstance(expr, Load):
-        index = rewrite(expr.index, change)
-        return expr if index is expr.index else replace(expr, index=index)
+    if isinstance(expr, (Var, Const)):
+        return expr
     if isinstance(expr, Binary):
         a, b = rewrite(expr.a, change), rewrite(expr.b, change)
-        return expr if a is expr.a and b is expr.b else replace(expr, a=a, b=b)
-    if isinstance(expr, Call):
-        return replace(expr, args=tuple(rewrite(a, change) for a in expr.args))
-    if isinstance(expr, Select):
-        parts = (rewrite(e, change) for e in (expr.condition, expr.then, expr.otherwise))
-        return Select(*parts)
+        return expr if a is expr.a and b is expr.b else Binary(expr.op, a, b)
+    if isinstance(expr, Load):
+        index = rewrite(expr.index, change)
+        return expr if index is expr.index else Load(expr.buffer, index)
     if isinstance(expr, Cast):
-        return replace(expr, value=rewrite(expr.value, change))
-    return expr
+        value = rewrite(expr.value, change)
+        return expr if value is expr.value else Cast(value, expr.dtype)
+    parts = children(expr)
+    changed = tuple([rewrite(part, change) for part in parts])
+    if all(map(operator.is_, parts, changed)):
+        return expr
+    return Call(expr.fn, changed) if isinstance(expr, Call) else Select(*changed)
 
 
 def _scaled_sum(a: LinearForm, b: LinearForm, factor: int) -> LinearForm:

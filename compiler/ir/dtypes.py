@@ -46,4 +46,4 @@ def computed(dtype: str) -> str:
 
 def promote(a: str, b: str) -> str:
     """The wider of two dtypes; loop variables (i32) meet i64 constants in indices."""
-    return max(a, b, key=_RANK.index)
+    return a if a == b else max(a, b, key=_RANK.index)

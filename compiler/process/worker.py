@@ -23,6 +23,7 @@ from nnjit_studio.compiler.process.sandbox import confine
 from nnjit_studio.compiler.process.table import OPERATIONS, Operation
 from nnjit_studio.errors import BugError, ModelError, NnjitError, UserError
 from nnjit_studio.support.freed_memory import few_arenas
+from nnjit_studio.support.garbage import look_seldom
 
 IMPORTER = "nnjit_studio.compiler.process.handlers.models"
 
@@ -38,6 +39,7 @@ def serve(pipe: Connection, chatter_file: str, memory_bytes: int, ahead: bool = 
     os.dup2(chatter, 2)
     _limit_memory(memory_bytes)
     few_arenas()
+    look_seldom()
     confined = confine((Path(tempfile.gettempdir()), Path(os.devnull)))
     # TVM imports PyTorch where it is installed; its libraries alone can map more than the limit.
     sys.modules["torch"] = None  # type: ignore[assignment]

@@ -24,7 +24,13 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 )
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.recognize.matmul import recognize
-from nnjit_studio.compiler.recognize.softmax import COLUMN, QUOTIENT, Softmax, recognize_softmax
+from nnjit_studio.compiler.recognize.softmax import (
+    COLUMN,
+    QUOTIENT,
+    Softmax,
+    recognize_softmax,
+    sums_in_turns,
+)
 from nnjit_studio.space.wasm.attention import ATTENTION
 
 LOWEST = -3.4028234663852886e38
@@ -96,6 +102,8 @@ def recognize_attention(program: Program) -> Attention | None:
     stages = program.stages
     for first in range(1, len(stages) - _SOFTMAX_STAGES):
         last = first + _SOFTMAX_STAGES
+        if not sums_in_turns(stages[first:last]):
+            continue
         softmax = recognize_softmax(_part(program, first, last))
         if softmax is None:
             continue

@@ -11,6 +11,7 @@ with a type the last node of each branch is its value.
 from __future__ import annotations
 
 import math
+import operator
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -131,7 +132,7 @@ def rebuild(node: Node, visit: Callable[[Node], Node]) -> Node:
         return node
     if isinstance(node, Op):
         args = tuple([visit(a) for a in node.args])
-        same = all(map(lambda a, b: a is b, args, node.args))
+        same = all(map(operator.is_, args, node.args))
         return node if same else Op(node.name, args, node.lane)
     if isinstance(node, (LocalSet, LocalTee)):
         value = visit(node.value)

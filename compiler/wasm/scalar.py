@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from nnjit_studio.compiler.ir.affine import affine, loads, variables
+from nnjit_studio.compiler.ir.affine import affine, walk
 from nnjit_studio.compiler.ir.dtypes import computed
 from nnjit_studio.compiler.ir.tensor_ir import (
     BYTE_DOT_FLIP,
@@ -51,13 +51,13 @@ def f32(value: float) -> ir.Const:
 
 def index(ctx: Context, expr: Expr) -> Node:
     """An index as i32; indices never leave its range because memory does not."""
-    if not loads(expr) and not _reads_accumulator(ctx, expr):
-        return _scalar(ctx, _in_i32(expr))
-    return convert(scalar(ctx, expr), ctx.dtype(expr), "i32")
+    if any(_is_computed(ctx, e) for e in walk(expr)):
+        return convert(scalar(ctx, expr), ctx.dtype(expr), "i32")
+    return _scalar(ctx, _in_i32(expr))
 
 
-def _reads_accumulator(ctx: Context, expr: Expr) -> bool:
-    return any(name in ctx.accumulators for name in variables(expr))
+def _is_computed(ctx: Context, expr: Expr) -> bool:
+    return isinstance(expr, Load) or (isinstance(expr, Var) and expr.name in ctx.accumulators)
 
 
 def _in_i32(expr: Expr) -> Expr:

@@ -77,8 +77,7 @@ def _vector(ctx: Context, expr: Expr, var: str) -> Node:
 
 
 def _varies(ctx: Context, expr: Expr, var: str) -> bool:
-    names = variables(expr)
-    return var in names or not ctx.vectors.isdisjoint(names)
+    return any(isinstance(e, Var) and (e.name == var or e.name in ctx.vectors) for e in walk(expr))
 
 
 def _splat(ctx: Context, expr: Expr) -> Node:

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from nnjit_studio.support.garbage import SELDOM
+
 
 def test_spawned_processes_do_not_load_the_command_line() -> None:
     """They import their parent's main module again, and that imports the entry point."""
@@ -23,6 +25,15 @@ def test_both_programs_start() -> None:
         )
         assert run.returncode == 0
         assert "Usage: nnjit" in run.stdout
+
+
+def test_what_is_loaded_is_seldom_searched_for_garbage() -> None:
+    program = (
+        "import atexit, gc, nnjit_studio.entry as entry; "
+        "atexit.register(lambda: print(*gc.get_threshold())); entry.main()"
+    )
+    run = subprocess.run([sys.executable, "-c", program, "-h"], capture_output=True, text=True)
+    assert tuple(map(int, run.stdout.splitlines()[-1].split())) == SELDOM
 
 
 def test_the_package_runs_as_a_module() -> None:

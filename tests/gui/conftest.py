@@ -11,6 +11,7 @@ import pytest
 from gui_fakes import FakeWorkbench, engine_label, finish, small_model
 from gui_window import StudioWindow
 from PySide6.QtCore import QCoreApplication, QEvent, QSettings
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 from verdicts import fake_peer
 from waiting import PATIENCE_S
@@ -67,7 +68,10 @@ def collected_here():
 @pytest.fixture(autouse=True)
 def collected(collected_here):
     """Nothing of a test's window is left: the next one would style and draw it too."""
+    before = set(QApplication.topLevelWidgets())
     yield
+    for widget in set(QApplication.topLevelWidgets()) - before:  # pyqtgraph's menus have no parent
+        widget.deleteLater()
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     gc.collect()
 

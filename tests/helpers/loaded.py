@@ -125,6 +125,7 @@ def _end(server: subprocess.Popen[bytes]) -> None:
 
 def _serve(address: str) -> Callable[[], object]:
     """Ends in a forked process alone: with what it is to do."""
+    importlib.import_module("nnjit_studio.support.garbage").look_seldom()
     for name in MODULES:
         importlib.import_module(name)
     assert len(os.listdir("/proc/self/task")) == 1, "a process with threads cannot be forked"

@@ -34,6 +34,11 @@ def tree(file: Path) -> ast.Module:
     return ast.parse(file.read_text("utf-8"))
 
 
+@functools.cache
+def nodes(file: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(tree(file)))
+
+
 def name_of(file: Path) -> str:
     """Dotted name that a file imports by."""
     parts = file.relative_to(ROOT).with_suffix("").parts
@@ -60,7 +65,7 @@ def imported(node: ast.AST) -> Iterator[str]:
 
 def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     for file in sources():
-        for node in ast.walk(tree(file)):
+        for node in nodes(file):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 yield f"{file.relative_to(ROOT)}:{node.lineno} {node.name}", node
 
@@ -107,7 +112,7 @@ def test_modules_import_in_no_circle() -> None:
     graph = {
         name: {
             found
-            for node in ast.walk(tree(file))
+            for node in nodes(file)
             for found in imported(node)
             # A package's __init__ collects what its modules define.
             if found != name and not name.startswith(f"{found}.")
@@ -124,7 +129,7 @@ def test_no_import_hides_behind_type_checking() -> None:
     hidden = [
         f"{file.relative_to(ROOT)}:{inner.lineno} {found}"
         for file in sources()
-        for node in ast.walk(tree(file))
+        for node in nodes(file)
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
         for inner in ast.walk(node)
         for found in imported(inner)

@@ -12,6 +12,7 @@ import gc
 from PySide6.QtCore import QObject, QThreadPool, QTimer
 
 from nnjit_studio.support.freed_memory import give_back
+from nnjit_studio.support.garbage import OFTEN
 
 PERIOD_MS = 500
 GIVE_BACK_MS = 30_000
@@ -32,13 +33,11 @@ class GarbageCollector(QObject):
         self._freed.start()
 
     def collect(self) -> None:
-        """What Python would have collected by now: the oldest generation that is due."""
+        """What Python by itself would have collected by now: the oldest generation that is due."""
         due = [
             generation
-            for generation, (count, most) in enumerate(
-                zip(gc.get_count(), gc.get_threshold(), strict=True)
-            )
-            if most and count > most
+            for generation, (count, most) in enumerate(zip(gc.get_count(), OFTEN, strict=True))
+            if count > most
         ]
         if due:
             gc.collect(due[-1])

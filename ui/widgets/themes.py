@@ -16,12 +16,13 @@ class Themes(QObject):
 
     changed = Signal(object)
 
-    def __init__(self, app: QApplication, parent: QObject) -> None:
+    def __init__(self, app: QApplication, parent: QObject, choice: str) -> None:
         super().__init__(parent)
         self._app = app
         app.setFont(text_font())
-        self.choice = "system"
-        self.current = self._resolve()
+        app.setStyleSheet("")  # of another window
+        self.choice = choice
+        self._take()
         app.styleHints().colorSchemeChanged.connect(self._system_changed)
 
     def choose(self, name: str) -> None:
@@ -30,10 +31,17 @@ class Themes(QObject):
         self.apply()
 
     def apply(self) -> None:
+        self._take()
+        self.style()
+        self.changed.emit(self.current)
+
+    def style(self) -> None:
+        """Set the style sheet; palette and font are set from the start."""
+        self._app.setStyleSheet(style_sheet(self.current))
+
+    def _take(self) -> None:
         self.current = self._resolve()
         self._app.setPalette(_palette(self.current))
-        self._app.setStyleSheet(style_sheet(self.current))
-        self.changed.emit(self.current)
 
     def _system_changed(self) -> None:
         if self.choice == "system":

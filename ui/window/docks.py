@@ -72,10 +72,7 @@ class Dock(QDockWidget):
         """The view, made if need be."""
         if self.made is None:
             self.made = self._feature.make(self._host)
-            least = LEAST_OF[self._feature.area]
-            if self._feature.area is RIGHT:
-                least = self.made.minimumSizeHint().boundedTo(least)
-            self.setWidget(_Scrolled(self.made, least))
+            self.setWidget(_Scrolled(self.made, self._feature.area))
             self._offer_files(self.made)
             self.made.refresh(VIEWS)
             self.made.be_seen(self.seen)
@@ -116,16 +113,17 @@ class Dock(QDockWidget):
 class _Scrolled(QScrollArea):
     """A view that scrolls where the window has less room than it needs."""
 
-    def __init__(self, panel: Panel, least: QSize) -> None:
+    def __init__(self, panel: Panel, area: Place) -> None:
         super().__init__()
-        self._panel, self._least = panel, least
+        self._panel, self._area = panel, area
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setWidgetResizable(True)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setWidget(panel)
 
     def minimumSizeHint(self) -> QSize:
-        return self._least
+        least = LEAST_OF[self._area]
+        return self._panel.minimumSizeHint().boundedTo(least) if self._area is RIGHT else least
 
 
 class WindowDocks(Mapping[str, Dock]):

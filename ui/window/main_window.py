@@ -75,8 +75,7 @@ class StudioWindow(QMainWindow):
         assert isinstance(app, QApplication)
         self.settings = settings if settings is not None else QSettings()
         self.session = StudioSession(workbench, self)
-        self.themes = Themes(app, self)
-        self.themes.choose(str(self.settings.value("theme", "system")))
+        self.themes = Themes(app, self, str(self.settings.value("theme", "system")))
         self.host = Host(self, self.session, self.settings, self.themes)
         self.host.visits = visits
         self.host.log_lines.install()
@@ -173,6 +172,8 @@ class StudioWindow(QMainWindow):
             if feature.at_start:
                 feature.panel(self.host)
         self.menus.fill(self.docks.values(), self.opener.open)
+        # Not earlier: a widget that is put into another one is styled anew, with all that it holds.
+        self.themes.style()
         # The screen of the offscreen platform is none that anybody looks at.
         offscreen = QGuiApplication.platformName() == "offscreen"
         screen = FIRST_SIZE if offscreen else self.screen().availableSize()

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.bench.options import Note
 from nnjit_studio.bench.report import Table
+from nnjit_studio.compiler.onnx_file.native import NO_PASSES, native_session
 from nnjit_studio.errors import NnjitError
 from nnjit_studio.model.feeds import session_feeds
 from nnjit_studio.workbench import Workbench
@@ -59,7 +60,6 @@ def import_row(bench: Workbench, path: Path, dims: Mapping[str, int], note: Note
         Numbers for open dimensions; those that are not named here get 1.
     """
     import onnx
-    import onnxruntime
 
     about = onnx.load(str(path), load_external_data=False)
     exporter = " ".join(filter(None, (about.producer_name, about.producer_version)))
@@ -67,12 +67,9 @@ def import_row(bench: Workbench, path: Path, dims: Mapping[str, int], note: Note
     stepped = any(n.op_type == "QuantizeLinear" for n in about.graph.node)
     del about
     row = ImportRow(path.stem, exporter, opset)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    if stepped:
-        # Fused, it rounds some values to the neighbouring step of the quantisation.
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(path, options)
+    # Fused, it rounds some values to the neighbouring step of the quantisation.
+    passes = NO_PASSES if stepped else "ORT_ENABLE_ALL"
+    session = native_session(path, passes, intra_op_num_threads=1)
     feeds = session_feeds(session, dims)
     names = [o.name for o in session.get_outputs()]
     expected = dict(zip(names, session.run(names, feeds), strict=True))

@@ -32,7 +32,7 @@ DIALOGS = ("settings", "shortcuts", "palette", "about")
 
 
 @pytest.fixture
-def window(window):
+def filled(window):
     """With every dock filled: views are made when they are seen first."""
     for dock in window.docks.values():
         dock.show()
@@ -72,15 +72,15 @@ def describe(widget) -> str:
     return f"{type(widget).__name__} {name_of(widget)!r} in {type(parent).__name__}"
 
 
-def test_everything_that_can_be_used_has_a_name(window):
-    widgets = list(used_in(window))
+def test_everything_that_can_be_used_has_a_name(filled):
+    widgets = list(used_in(filled))
     assert len(widgets) > 80
     assert "\n".join(describe(w) for w in widgets if not name_of(w).strip("…. ")) == ""
 
 
-def test_everything_that_can_be_used_takes_the_focus_by_tab(window):
+def test_everything_that_can_be_used_takes_the_focus_by_tab(filled):
     tab = Qt.FocusPolicy.TabFocus
-    mute = [describe(w) for w in used_in(window) if (w.focusPolicy() & tab) != tab]
+    mute = [describe(w) for w in used_in(filled) if (w.focusPolicy() & tab) != tab]
     assert "\n".join(mute) == ""
 
 

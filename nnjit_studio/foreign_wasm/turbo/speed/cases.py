@@ -13,6 +13,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
+from nnjit_studio.compiler.onnx_file.native import native_session
 from nnjit_studio.errors import UserError
 from nnjit_studio.model.feeds import session_feeds
 from nnjit_studio.samples.small import port, save_model
@@ -127,8 +128,5 @@ def _detector(path: Path) -> Path:
 
 
 def _model(name: str, path: Path) -> Case:
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    feeds: dict[str, NDArray[Any]] = session_feeds(session, {})
+    feeds: dict[str, NDArray[Any]] = session_feeds(native_session(path), {})
     return Case(name, path, feeds)
