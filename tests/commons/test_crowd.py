@@ -16,15 +16,18 @@ import json
 import math
 import os
 import shutil
+import signal
 import socket
 import ssl
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import httpx2
 import numpy as np
@@ -32,6 +35,7 @@ import onnx
 import pytest
 import trustme
 from networks import Network, network, why_not
+from nnjit_command import nnjit_here
 from onnx import helper, numpy_helper
 from test_server_process import running
 from waiting import until
@@ -62,23 +66,43 @@ class Machine:
 
     def nnjit(self, *words: object) -> subprocess.CompletedProcess[str]:
         """Run the program there to its end."""
+        command, given = self.command(*words)
+        return subprocess.run(command, env=given, capture_output=True, text=True, timeout=600)
+
+    def command(self, *words: object) -> tuple[list[str], dict[str, str]]:
+        """The program there, and its environment."""
         command = self.network.command(sys.executable, "-m", "nnjit_studio", *words)
         if self.browser.startswith("slow"):
             into = f'echo $$ > {CPU / SLOW}/cgroup.procs && exec "$@"'
             command = ["sh", "-c", into, "", *command]
+        return command, self.environment()
+
+    def environment(self) -> dict[str, str]:
         own = {"HOME": self.home, "XDG_DATA_HOME": self.home, "SSL_CERT_FILE": self.authority}
         known = {k: v for k, v in os.environ.items() if k != "NNJIT_DATABASE"}
-        given = {**known, **{name: str(path) for name, path in own.items()}}
-        return subprocess.run(command, env=given, capture_output=True, text=True, timeout=600)
+        return {**known, **{name: str(path) for name, path in own.items()}}
 
-    def tune(self, model: Path, *words: object) -> list[dict[str, Any]]:
-        """The events of a session."""
-        told = self.nnjit(
+    def tune(self, model: Path, *words: object, all_of_it: bool = True) -> list[dict[str, Any]]:
+        """The events of a session; or until one candidate is measured, when it is interrupted."""
+        command, given = self.command(
             "tune", model, "--target", self.browser.split()[-1], "--no-sandbox", "--threads", 1,
             "--seconds", SECONDS, "--full-speed", "--json", *words,
         )  # fmt: skip
-        assert told.returncode == 0, told.stderr
-        return [json.loads(line) for line in told.stdout.splitlines()]
+        events: list[dict[str, Any]] = []
+        with (
+            tempfile.TemporaryFile("w+") as said,
+            subprocess.Popen(
+                command, env=given, stdout=subprocess.PIPE, stderr=said, text=True
+            ) as session,
+        ):
+            for line in session.stdout or ():
+                events.append(json.loads(line))
+                if not all_of_it and [*candidates_of(events)]:
+                    all_of_it = True
+                    session.send_signal(signal.SIGINT)
+            said.seek(0)
+            assert session.wait() == 0, said.read()
+        return events
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +233,9 @@ def test_a_new_machine_takes_what_seven_found(
 
 def named_by(machine: Machine) -> set[str]:
     """Settings that a machine's newest report names."""
-    report = json.loads(json.loads(machine.nnjit("share", "log", "--json").stdout)[-1]["document"])
+    with patch.dict(os.environ, machine.environment(), clear=True):
+        log = nnjit_here("share", "log", "--json").stdout
+    report = json.loads(json.loads(log)[-1]["document"])
     (finding,) = report["report"]["findings"]
     return {timing["settings"] for timing in finding["best"]}
 
@@ -224,13 +250,18 @@ def refused_without_trust(machine: Machine, server: str, other: Path) -> None:
 def asked(machine: Machine, model: Path, server: str) -> list[dict[str, Any]]:
     """The session of a machine that knows nothing and asks the commons."""
     shutil.rmtree(machine.home / "nnjit-studio", ignore_errors=True)
-    return machine.tune(model, "--from", server)
+    return machine.tune(model, "--from", server, all_of_it=ALL_MEASURE)
 
 
 def first_tried(events: list[dict[str, Any]]) -> str:
     """What a session measured before all else."""
+    return next(candidates_of(events))
+
+
+def candidates_of(events: list[dict[str, Any]]) -> Iterator[str]:
+    """What was measured, in its order."""
     tried = (e["candidate"] for e in events if e["event"] == "measured")
-    return next(settings for settings in tried if settings != "default")
+    return (settings for settings in tried if settings != "default")
 
 
 def rounds_of(events: list[dict[str, Any]], believed: set[str]) -> float:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 import wasmtime
-from nnjit_command import SANDBOX, json_lines, nnjit, nnjit_here
+from nnjit_command import SANDBOX, json_lines, nnjit_here
 from onnx_models import mlp
 
+from nnjit_studio.bench.peers import kernels as kernel_job
+from nnjit_studio.bench.peers import passes as passes_job
+from nnjit_studio.engine.pages.rounds import RoundsPolicy
+from nnjit_studio.records import MeasurePolicy
 from nnjit_studio.samples.zoo import write_model
 
 TINY = "matmul:12x16x24:f32+bias"
@@ -18,7 +23,8 @@ CANDIDATE = "x0=8,y0=4,r0=2,x1=8,y1=4,r1=16"
 
 def test_compile_writes_a_module(tmp_path: Path) -> None:
     file = tmp_path / "k.wasm"
-    (made,) = json_lines(nnjit("compile", TINY, "--candidate", CANDIDATE, "-o", file, "--json"))
+    options = (TINY, "--candidate", CANDIDATE, "-o", file, "--json")
+    (made,) = json_lines(nnjit_here("compile", *options))
     assert made["workload"] == TINY
     assert made["nbytes"] == file.stat().st_size
     assert made["panels"] == [[1, 8]]
@@ -113,12 +119,19 @@ def test_missing_peers_are_told(tmp_path: Path) -> None:
     assert "npm ci" in json.loads(result.stdout)["hint"]
 
 
+@pytest.fixture
+def short_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So few that the figures say nothing, and all else is there."""
+    policy = RoundsPolicy(rounds=3, min_sample_ms=1.0, warmup_ms=1.0, max_warmup_ms=100.0)
+    monkeypatch.setattr(kernel_job, "compare", partial(kernel_job.compare, policy=policy))
+
+
 @pytest.mark.chromium
-def test_ours_alone_in_chromium(tmp_path: Path) -> None:
+def test_ours_alone_in_chromium(tmp_path: Path, short_rounds: None) -> None:
     options = ("--peers", "none", "--shapes", f"{TINY},batch_matmul:2x5x7x9:f32", "--tune", "0.5")
     file = tmp_path / "results.md"
     (made,) = json_lines(
-        nnjit("bench", "kernels", *options, "--markdown", file, "--json", *SANDBOX)
+        nnjit_here("bench", "kernels", *options, "--markdown", file, "--json", *SANDBOX)
     )
     assert [r["workload"] for r in made["rows"]] == [TINY, "batch_matmul:2x5x7x9:f32"]
     for row in made["rows"]:
@@ -131,9 +144,12 @@ def test_ours_alone_in_chromium(tmp_path: Path) -> None:
 
 
 @pytest.mark.chromium
-def test_passes_in_chromium() -> None:
+def test_passes_in_chromium(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = MeasurePolicy(pairs=4, min_sample_ms=0.5, warmup_ms=1.0)
+    monkeypatch.setattr(passes_job, "COMPILATIONS", 3)
+    monkeypatch.setattr(passes_job, "POLICY", policy)
     options = (TINY, "--candidate", CANDIDATE, "--target", "chromium", "--json", *SANDBOX)
-    (made,) = json_lines(nnjit("bench", "passes", *options))
+    (made,) = json_lines(nnjit_here("bench", "passes", *options))
     rows = {r["variant"]: r for r in made["rows"]}
     assert rows["none"]["nbytes"] > rows["+load_store_to_variable"]["nbytes"]
     assert rows["+load_store_to_variable"]["same_bytes"]
@@ -141,13 +157,13 @@ def test_passes_in_chromium() -> None:
 
 
 @pytest.mark.chromium
-def test_the_peers_agree() -> None:
+def test_the_peers_agree(short_rounds: None) -> None:
     root = Path(__file__).parents[2] / "benchmarks" / "node_modules"
     if not all((root / name).is_dir() for name in ("onnxruntime-web", "@tensorflow", "@litertjs")):
         pytest.skip("the peers' npm packages are not installed")
     shapes = f"{TINY},matmul_var:3x4x5:f32+relu"
     options = ("--shapes", shapes, "--tune", "0.5", "--node-modules", root, "--json", *SANDBOX)
-    (made,) = json_lines(nnjit("bench", "kernels", *options))
+    (made,) = json_lines(nnjit_here("bench", "kernels", *options))
     for row in made["rows"]:
         assert set(row["ratio"]) == {"ort", "tfjs", "litert"}
         assert set(row["ms"]) == {"ours", "ort", "tfjs", "litert"}

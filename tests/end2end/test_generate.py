@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import sys
 import zipfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-from nnjit_command import LONG_S, SANDBOX, json_lines, nnjit
+from nnjit_command import LONG_S, SANDBOX, json_lines, nnjit, nnjit_here
 from static_server import serve
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "compiler"))
@@ -27,10 +28,13 @@ import { InferenceSession } from "./nnjit.js";
 const report = (body) => fetch("/", { method: "POST", body: JSON.stringify(body) });
 try {
   const session = await InferenceSession.create("manifest.json", { numThreads: 2 });
-  const prompt = await (await fetch("prompt.json")).json();
-  const ids = [];
-  for await (const { id } of session.generate(prompt)) ids.push(id);
-  await report({ ids, memory: session.memoryBytes });
+  const texts = [];
+  for (const { prompt, ...options } of await (await fetch("wanted.json")).json()) {
+    texts.push([]);
+    for await (const { id } of session.generate(prompt, options)) texts.at(-1).push(id);
+  }
+  const { threads, tier } = session;
+  await report({ texts, isolated: crossOriginIsolated, threads, tier });
 } catch (e) {
   await report({ error: String(e.stack || e) });
 }
@@ -84,14 +88,6 @@ def test_a_prompt_read_token_by_token_gives_the_same_text(folder: Path, text: li
     assert (summary["reason"], summary["capacity"]) == ("length", 30)
 
 
-def test_drawn_tokens_follow_the_seed(folder: Path) -> None:
-    def draw(seed: int) -> list[int]:
-        options = ("--top-k", 20, "--temperature", 3, "--seed", seed, "--tokens", 20)
-        return generate(folder, folder / "model.onnx", "--ids", "1,2", *options)[0]
-
-    assert draw(1) == draw(1) != draw(2)
-
-
 def test_a_fixed_decoder_with_its_prefill(tmp_path: Path) -> None:
     step = write_model("gpt2-decode", tmp_path / "step.onnx", 30, small=True)
     prompt = write_model("gpt2-prefill", tmp_path / "prompt.onnx", 6, small=True)
@@ -100,29 +96,54 @@ def test_a_fixed_decoder_with_its_prefill(tmp_path: Path) -> None:
     assert (summary["tokens"], summary["check"]["wrong"]) == (28, 0)
 
 
-@pytest.mark.chromium
-@pytest.mark.parametrize("isolated", [True, False])
-def test_the_bundle_makes_the_same_text(folder: Path, text: list[int], isolated: bool) -> None:
-    site = folder / f"site-{isolated}"
-    with zipfile.ZipFile(folder / "text.zip") as z:
+def place(bundle: Path, site: Path, *wanted: dict[str, Any]) -> None:
+    """A bundle with a page that makes these texts, each a prompt and its options, one by one."""
+    with zipfile.ZipFile(bundle) as z:
         z.extractall(site)
     (site / "check.html").write_text(PAGE)
     (site / "check.js").write_text(SCRIPT)
-    (site / "prompt.json").write_text(json.dumps(PROMPT))
-    with (
-        serve(site, isolated) as (url, reports),
-        browsers.launch(browsers.find("chromium"), f"{url}/check.html", bool(SANDBOX)),
-    ):
-        report = reports.get(timeout=LONG_S)
-    assert report.get("ids") == text, report
+    (site / "wanted.json").write_text(json.dumps(wanted))
+
+
+def texts_of(*sites: Path) -> list[list[list[int]]]:
+    """What their pages made, in one browser; the first one is isolated, for threads."""
+    with ExitStack() as stack:
+        served = [stack.enter_context(serve(site, site == sites[0])) for site in sites]
+        pages = [f"{url}/check.html" for url, _ in served]
+        for site, following in zip(sites, pages[1:], strict=False):
+            with (site / "check.js").open("a") as script:
+                script.write(f"location.href = {json.dumps(following)};")
+        stack.enter_context(browsers.launch(browsers.find("chromium"), pages[0], bool(SANDBOX)))
+        told = [reports.get(timeout=LONG_S) for _, reports in served]
+    assert all("texts" in each for each in told), told
+    assert [each["isolated"] for each in told] == [site == sites[0] for site in sites]
+    assert [each["threads"] for each in told] == [2, 1][: len(sites)]
+    assert {each["tier"] for each in told} == {"relaxed-simd"}
+    return [each["texts"] for each in told]
+
+
+@pytest.mark.chromium
+def test_the_bundle_makes_the_same_text_and_draws_by_the_seed(
+    folder: Path, text: list[int]
+) -> None:
+    drawn = {"prompt": [1, 2], "topK": 20, "temperature": 3, "maxTokens": 20}
+    seeds = [drawn | {"seed": seed} for seed in (1, 1, 2)]
+    sites = folder / "isolated", folder / "plain"
+    place(folder / "text.zip", sites[0], {"prompt": PROMPT}, *seeds)
+    place(folder / "text.zip", sites[1], {"prompt": PROMPT})
+    (made, one, again, other), (plain,) = texts_of(*sites)
+    assert made == plain == text
+    options = ("--top-k", 20, "--temperature", 3, "--seed", 1, "--tokens", 20)
+    ids, _ = generate(folder, folder / "model.onnx", "--ids", "1,2", *options)
+    assert ids == one == again != other
 
 
 def test_errors_are_one_sentence(folder: Path, tmp_path: Path) -> None:
-    def error(*arguments: Any) -> str:
-        result = nnjit("generate", *arguments, "--database", tmp_path / "k.db", "--json", *SANDBOX)
+    def error(*arguments: Any, run: Any = nnjit_here) -> str:
+        result = run("generate", *arguments, "--database", tmp_path / "k.db", "--json", *SANDBOX)
         assert result.returncode == 1
         return str(json.loads(result.stdout.splitlines()[-1])["error"])
 
     model = folder / "model.onnx"
-    assert "has 49 tokens" in error(model, "--ids", ",".join(["1"] * 49))
+    assert "has 49 tokens" in error(model, "--ids", ",".join(["1"] * 49), run=nnjit)
     assert "given once" in error(model)

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
-from nnjit_command import LONG_S, SANDBOX
-from static_server import serve
-from test_generate import PAGE, SCRIPT, generate
+from test_generate import generate, place, texts_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "compiler"))
 from grouped_models import VOCABULARY, grouped
-
-from nnjit_studio.engine.browsers import browsers
 
 pytestmark = pytest.mark.embedded
 
@@ -40,18 +35,9 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]:
 @pytest.mark.chromium
 def test_the_bundle_of_a_file_makes_its_text(packed: tuple[Path, list[int]]) -> None:
     folder, ids = packed
-    site = folder / "site"
-    with zipfile.ZipFile(folder / "text.zip") as z:
-        z.extractall(site)
-    (site / "check.html").write_text(PAGE)
-    (site / "check.js").write_text(SCRIPT)
-    (site / "prompt.json").write_text(json.dumps(PROMPT))
-    with (
-        serve(site, True) as (url, reports),
-        browsers.launch(browsers.find("chromium"), f"{url}/check.html", bool(SANDBOX)),
-    ):
-        report = reports.get(timeout=LONG_S)
-    assert report.get("ids", [])[:64] == ids, report
+    place(folder / "text.zip", folder / "site", {"prompt": PROMPT})
+    (((*made,),),) = texts_of(folder / "site")
+    assert made[:64] == ids
 
 
 def test_a_window_a_full_cache_and_the_words_beside_the_model(tmp_path: Path) -> None:

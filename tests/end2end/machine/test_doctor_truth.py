@@ -9,9 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
-from nnjit_command import LONG_S, NNJIT, SANDBOX
+from nnjit_command import SANDBOX
+from nnjit_command import nnjit as forked
 
 pytestmark = [
     pytest.mark.embedded,
@@ -24,13 +26,9 @@ def nnjit(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]
     """Run with these variables and without the tests' own platform; no browser is found."""
     ours = ("QT_QPA_PLATFORM", "WAYLAND_DISPLAY", "DISPLAY")
     kept = {name: value for name, value in os.environ.items() if name not in ours}
-    return subprocess.run(
-        [*NNJIT, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=LONG_S,
-        env={**kept, "PATH": str(Path(sys.executable).parent), **variables},
-    )
+    given = {**kept, "PATH": str(Path(sys.executable).parent), **variables}
+    with patch.dict(os.environ, given, clear=True):
+        return forked(*arguments)
 
 
 def report(*arguments: str, **variables: str) -> dict[str, Any]:

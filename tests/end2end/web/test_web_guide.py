@@ -83,12 +83,14 @@ def run(*command: object, cwd: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The npm package, packed."""
-    out = tmp_path_factory.mktemp("package")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the npm package was installed, as every example has it."""
+    out, folder = tmp_path_factory.mktemp("package"), tmp_path_factory.mktemp("installed")
     run("node", ".ci/sdk.mjs", out, cwd=ROOT)
     (packed,) = out.glob("*.tgz")
-    return packed
+    (folder / "package.json").write_text('{ "type": "module" }')
+    run("npm", "install", "--offline", "--no-audit", "--no-fund", packed, cwd=folder)
+    return folder
 
 
 def export(model: Path, bundle: Path, *options: object) -> Path:
@@ -124,7 +126,7 @@ def place(example: str, bundles: dict[str, Path], models: Path) -> None:
         write_tokenizer(models / "minilm")
 
 
-def build(example: str, package: Path, folder: Path) -> Path:
+def build(example: str, installed: Path, folder: Path) -> Path:
     """The files of an example with what the guide installs; the folder to serve."""
     examples = dict(EXAMPLE.findall((ROOT / "docs/web.md").read_text()))
     mine = {name: text for name, text in examples.items() if name.startswith(f"{example}/")}
@@ -133,8 +135,7 @@ def build(example: str, package: Path, folder: Path) -> Path:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    (folder / "package.json").write_text('{ "type": "module" }')
-    run("npm", "install", "--offline", "--no-audit", "--no-fund", package, cwd=folder)
+    shutil.copytree(installed, folder, dirs_exist_ok=True)
     if example in UNBUILT:
         return folder
     for name in LINKED:
@@ -149,12 +150,12 @@ def build(example: str, package: Path, folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def sites(
-    package: Path, bundles: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+    installed: Path, bundles: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Path]:
     """The folder to serve, by example."""
     built = {}
     for example in EXPECTED:
-        built[example] = build(example, package, tmp_path_factory.mktemp(example))
+        built[example] = build(example, installed, tmp_path_factory.mktemp(example))
         place(example, bundles, built[example] / "models")
         page = built[example] / "index.html"
         page.write_text(page.read_text() + '<script type="module" src="/report.js"></script>')

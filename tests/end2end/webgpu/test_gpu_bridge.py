@@ -68,6 +68,7 @@ class Page:
             legacy=True,
         )
         self._ids = 0
+        self.facts: dict[str, Any] = {}
 
     def tell(self, header: dict[str, Any], *blobs: bytes) -> None:
         self.socket.send(encode_frame(header, blobs))
@@ -106,6 +107,10 @@ class Page:
     def two_buffers(self) -> None:
         self.run(create(A) + create(B) + words(WRITE, A, 0, 0, 0), words(10, 20, 30))
 
+    def buffers_anew(self) -> None:
+        self.run(words(DESTROY, A) + words(DESTROY, B))
+        self.two_buffers()
+
 
 @pytest.fixture(scope="module")
 def hub() -> Iterator[Hub]:
@@ -119,6 +124,24 @@ def page(hub: Hub) -> Iterator[Page]:
     page = Page(hub)
     yield page
     page.socket.close()
+
+
+@pytest.fixture(scope="module")
+def shared(hub: Hub) -> Iterator[Page]:
+    """A page with a device, one pipeline and two buffers: each of its own would take a process."""
+    page = Page(hub)
+    page.facts = page.open()
+    assert page.compile(1)["ms"] > 0
+    page.two_buffers()
+    yield page
+    page.socket.close()
+
+
+@pytest.fixture
+def shared_page(shared: Page) -> Page:
+    """It, with what its buffers held at first."""
+    shared.buffers_anew()
+    return shared
 
 
 @pytest.fixture
@@ -143,12 +166,10 @@ def test_what_is_here_is_named_and_software_is_told() -> None:
     assert all(a["description"] and a["backend"] for a in adapters)
 
 
-def test_dispatches_see_the_writes_before_them(page: Page) -> None:
-    facts = page.open()
-    assert facts["is_fallback"] is True
-    assert facts["limits"]["maxBufferSize"] >= 2**27
-    assert page.compile(1)["ms"] > 0
-    page.two_buffers()
+def test_dispatches_see_the_writes_before_them(shared_page: Page) -> None:
+    page = shared_page
+    assert page.facts["is_fallback"] is True
+    assert page.facts["limits"]["maxBufferSize"] >= 2**27
     page.run(dispatch(1, 3, A, B) + dispatch(1, 3, B, A) + dispatch(1, 3, A, B))
     assert page.read(B, 3) == (13, 23, 33)
     assert page.read(A, 2, offset=4) == (22, 32)
@@ -157,10 +178,8 @@ def test_dispatches_see_the_writes_before_them(page: Page) -> None:
     assert page.read(B, 2) == (41, 23)
 
 
-def test_copies_and_destroyed_buffers_keep_their_place(page: Page) -> None:
-    page.open()
-    page.compile(1)
-    page.two_buffers()
+def test_copies_and_destroyed_buffers_keep_their_place(shared_page: Page) -> None:
+    page = shared_page
     page.run(
         dispatch(1, 3, A, B)
         + create(3)
@@ -170,6 +189,7 @@ def test_copies_and_destroyed_buffers_keep_their_place(page: Page) -> None:
     )
     assert page.read(3, 5) == (0, 0, 11, 21, 31)
     assert page.read(B, 3) == (0, 0, 0)  # a new one, zeroed, under the same number
+    page.run(words(DESTROY, 3))
 
 
 def test_equal_bindings_are_one_bind_group_until_a_buffer_goes(page: Page) -> None:
@@ -186,11 +206,9 @@ def test_equal_bindings_are_one_bind_group_until_a_buffer_goes(page: Page) -> No
     assert page.read(B, 1) == (11,)
 
 
-def test_timestamps_rise(page: Page) -> None:
-    facts = page.open()
-    assert facts["timestamp_quantum_ns"] > 0
-    page.compile(1)
-    page.two_buffers()
+def test_timestamps_rise(shared_page: Page) -> None:
+    page = shared_page
+    assert page.facts["timestamp_quantum_ns"] > 0
     page.run(words(STAMP, 0) + dispatch(1, 3, A, B) * 200 + words(STAMP, 1))
     header, blobs = page.ask("stamps", count=2)
     assert header["type"] == "stamps"
@@ -200,26 +218,26 @@ def test_timestamps_rise(page: Page) -> None:
     assert header["error"] == "The first 3 timestamps were not all taken."
 
 
-def test_a_kernel_that_does_not_compile_says_where(page: Page) -> None:
-    page.open()
-    answer = page.compile(1, ADD_ONE.replace("+ 1u", "+ bogus"))
+def test_a_kernel_that_does_not_compile_says_where(shared_page: Page) -> None:
+    page = shared_page
+    answer = page.compile(2, ADD_ONE.replace("+ 1u", "+ bogus"))
     assert (answer["type"], answer["code"]) == ("error", "gpu-kernel")
     assert "bogus" in answer["error"]
     assert "(line 4)" in answer["error"]
-    assert page.compile(1)["type"] == "compiled"  # the number is free again
-    missing = page.compile(2, ADD_ONE.replace("fn main", "fn other"))
+    assert page.compile(2)["type"] == "compiled"  # the number is free again
+    missing = page.compile(3, ADD_ONE.replace("fn main", "fn other"))
     assert missing["code"] == "gpu-kernel"
-    assert page.compile(3, "\0")["code"] == "gpu-kernel"
-    assert page.compile(4, "")["code"] == "gpu-kernel"
+    assert page.compile(4, "\0")["code"] == "gpu-kernel"
+    assert page.compile(5, "")["code"] == "gpu-kernel"
 
 
-def test_subgroups_work_with_the_directive_of_the_standard(page: Page) -> None:
-    if "subgroups" not in page.open()["features"]:
+def test_subgroups_work_with_the_directive_of_the_standard(shared_page: Page) -> None:
+    page = shared_page
+    if "subgroups" not in page.facts["features"]:
         pytest.skip("this adapter has no subgroups")
     code = "enable subgroups;\n" + ADD_ONE.replace("+ 1u", "+ subgroupBroadcastFirst(1u)")
-    assert page.compile(1, code)["type"] == "compiled"
-    page.two_buffers()
-    page.run(dispatch(1, 3, A, B))
+    assert page.compile(6, code)["type"] == "compiled"
+    page.run(dispatch(6, 3, A, B))
     assert page.read(B, 3) == (11, 21, 31)
 
 
@@ -255,16 +273,6 @@ def test_what_cannot_be_done_is_told_once_and_the_device_lives_on(
     assert header["code"] == code
     shared_page.run(dispatch(1, 3, A, B))
     assert shared_page.read(B, 3) == (11, 21, 31)
-
-
-@pytest.fixture(scope="module")
-def shared_page(hub: Hub) -> Iterator[Page]:
-    page = Page(hub)
-    page.open()
-    page.compile(1)
-    page.two_buffers()
-    yield page
-    page.socket.close()
 
 
 def test_an_error_in_a_readback_is_that_requests_alone(shared_page: Page) -> None:
