@@ -269,8 +269,8 @@ def test_flags_are_those_of_the_running_program() -> None:
 
 def test_flags_are_read_once_the_page_answers(tmp_path: Path) -> None:
     """A ``--target`` may be a script that becomes the browser, with flags of its own."""
-    script = 'read line; exec "$0" -c "import time; time.sleep(60)" --added'
-    command = ["sh", "-c", script, sys.executable]
+    script = 'read line; exec "$0" -c "import time; time.sleep(60)" "--$1"'
+    command = ["sh", "-c", script, sys.executable, "added"]  # the shell's own line has no flag
     with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as browser:
 
         class Server:
