@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import shutil
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -39,8 +38,6 @@ try {
   await fetch("/", { method: "POST", body: JSON.stringify({
     provider: session.executionProvider, reason: session.fallbackReason, tier: session.tier,
     y: btoa(String.fromCharCode(...bytes)) }) });
-  const next = await (await fetch("next.json")).json();
-  if (next) location.href = next;
 } catch (e) {
   await fetch("/", { method: "POST", body: JSON.stringify({ error: String(e.stack || e) }) });
 }
@@ -92,7 +89,9 @@ def on_gpu(target: str, database: Path) -> list[Any]:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_model_is_tuned(target: str, small: Path, folder: Path) -> None:
+def test_a_model_is_tuned_and_runs_as_in_onnx_runtime(
+    target: str, small: Path, folder: Path
+) -> None:
     skip_what_is_not_here(target)
     given = on_gpu(target, folder / f"{target}.db")
     events = json_lines(nnjit("tune", small, "--backend", "webgpu", "--seconds", 1, *given))
@@ -106,16 +105,10 @@ def test_a_model_is_tuned(target: str, small: Path, folder: Path) -> None:
     assert all(e["gpu_clock"] for e in measured if e["state"] != "duplicate")
     (shown,) = json_lines(nnjit_here("db", "list", "--json", "--database", folder / f"{target}.db"))
     assert {r["tier"] for r in shown} == {summary["target"]["tier"]}
-    if target == "embedded":
-        runs_as_in_onnx_runtime(small, folder, given)
-
-
-def runs_as_in_onnx_runtime(small: Path, folder: Path, given: list[Any]) -> None:
-    """With what was found; a run in Chromium is in test_minilm_webgpu.py."""
-    out = folder / "y.npz"
+    out = folder / f"{target}.npz"
     arrays = ["--inputs", folder / "x.npz", "--outputs", out]
     (ran,) = json_lines(nnjit("run", small, "--backend", "webgpu", *arrays, *given))
-    assert ran["target"] == LABELS["embedded"] and ran["fallback_reason"] == ""
+    assert ran["target"] == LABELS[target] and ran["fallback_reason"] == ""
     session = onnxruntime.InferenceSession(str(small))
     with np.load(folder / "x.npz") as feeds, np.load(out) as got:
         (expected,) = session.run(None, dict(feeds))
@@ -150,41 +143,39 @@ def site(small: Path, folder: Path) -> Path:
 
 @pytest.mark.chromium
 @pytest.mark.parametrize(
-    ("gpu", "expected"),
+    ("gpu", "damage", "provider", "reason"),
     [
-        ("software", [("webgpu", ""), ("wasm", "its sha256 differs")]),
-        ("", [("wasm", "WebGPU")]),
+        ("software", False, "webgpu", ""),
+        ("", False, "wasm", "WebGPU"),
+        ("software", True, "wasm", "its sha256 differs"),
     ],
 )
 def test_a_bundle_takes_the_first_provider_that_works(
-    small: Path, folder: Path, site: Path, gpu: str, expected: list[tuple[str, str]]
+    small: Path, folder: Path, site: Path, gpu: str, damage: bool, provider: str, reason: str
 ) -> None:
-    """With a GPU a page leads to one whose bundle is damaged."""
     skip_what_is_not_here("chromium")
-    damaged = shutil.copytree(site, folder / "damaged", dirs_exist_ok=True)
-    document = next((damaged / "kernels").glob("*.json"))
-    document.write_text(document.read_text().replace("workgroup_size", "workgroup_sise"))
-    with serve(damaged, True) as (next_url, next_reports), serve(site, True) as (url, reports):
-        (site / "next.json").write_text(json.dumps(f"{next_url}/check.html"))
-        (damaged / "next.json").write_text("null")
-        with browsers.launch(
-            browsers.find("chromium"), f"{url}/check.html", bool(SANDBOX), gpu=gpu
-        ):
-            told = [q.get(timeout=LONG_S) for q in (reports, next_reports)[: len(expected)]]
+    if damage:
+        document = next((site / "kernels").glob("*.json"))
+        document.write_text(document.read_text().replace("workgroup_size", "workgroup_sise"))
+    with (
+        serve(site, True) as (url, reports),
+        browsers.launch(browsers.find("chromium"), f"{url}/check.html", bool(SANDBOX), gpu=gpu),
+    ):
+        report = reports.get(timeout=LONG_S)
+    assert "error" not in report, report
+    assert report["provider"] == provider and reason in report["reason"]
+    y = np.frombuffer(base64.b64decode(report["y"]), np.float32).reshape(24, 36)
     with np.load(folder / "x.npz") as feeds:
-        wanted = onnxruntime.InferenceSession(str(small)).run(None, dict(feeds))[0]
-    for report, (provider, reason) in zip(told, expected, strict=True):
-        assert "error" not in report, report
-        assert report["provider"] == provider and reason in report["reason"]
-        y = np.frombuffer(base64.b64decode(report["y"]), np.float32).reshape(24, 36)
-        np.testing.assert_allclose(y, wanted, atol=1e-5)
+        expected = onnxruntime.InferenceSession(str(small)).run(None, dict(feeds))[0]
+    np.testing.assert_allclose(y, expected, atol=1e-5)
 
 
-@pytest.mark.chromium
-def test_software_is_refused_where_a_gpu_is_asked_for(small: Path, folder: Path) -> None:
-    """The bridge refuses it in test_gpu_bridge.py."""
-    skip_what_is_not_here("chromium")
-    given = ["--target", "chromium", "--json", "--database", folder / "r.db", *SANDBOX]
+@pytest.mark.parametrize("target", TARGETS)
+def test_software_is_refused_where_a_gpu_is_asked_for(
+    target: str, small: Path, folder: Path
+) -> None:
+    skip_what_is_not_here(target)
+    given = ["--target", target, "--json", "--database", folder / "r.db", *SANDBOX]
     result = nnjit("tune", small, "--backend", "webgpu", "--seconds", 1, *given)
     assert result.stdout, result.stderr[-3000:]
     document = json.loads(result.stdout.splitlines()[-1])
