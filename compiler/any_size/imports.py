@@ -272,7 +272,8 @@ def _opened(
             whole, unified, relied = _unified(way, trial, narrow, feeds)
             result = made(_Variant(trial, whole, unified, {n: values[n] for n in relied}))
         except ModelError as error:
-            if first is None and isinstance(error, UnsupportedOpError):
+            unsure = first is None and not trial.doubtful  # else it was looked at before
+            if unsure and isinstance(error, UnsupportedOpError):
                 _check_at_hand(importer, feeds)
             first = error if narrow is found else first or error
             importer.store.finish_plan(more=True)

@@ -180,10 +180,7 @@ def _mean(walk: _Walk) -> bool:
     keep = r.attribute("keepdims", 1)
     result = walk.keep(out, rank) if keep else out
     axes_last = list(range(1, rank - 1))
-    if r.opset < 18:
-        r.op("ReduceMean", held, out=result, axes=axes_last, keepdims=keep)
-    else:
-        r.op("ReduceMean", held, r.weight(axes_last, np.int64), out=result, keepdims=keep)
+    r.along("ReduceMean", held, axes_last, out=result, keepdims=keep)
     return True
 
 

@@ -86,9 +86,7 @@ def _number(r: Rewriter, value: float, *alike: str) -> str:
 
 
 def _reduced(r: Rewriter, x: str, reduction: str = "ReduceMean") -> str:
-    if r.opset < 18:
-        return r.op(reduction, x, axes=[-1], keepdims=1)
-    return r.op(reduction, x, r.weight([-1], np.int64), keepdims=1)
+    return r.along(reduction, x, [-1], keepdims=1)
 
 
 def _mean_square(r: Rewriter, x: str, scale: str) -> str:

@@ -103,8 +103,10 @@ class Rewriter:
         return out
 
     def along(self, op_type: str, x: str, axes: list[int], out: str = "", **attributes: Any) -> str:
-        """An operator whose axes became an input with opset 13."""
-        if self.opset < 13:
+        """An operator whose axes became an input: of ReduceSum with opset 13, as of what is no
+        reduction, of other reductions with 18."""
+        late = op_type.startswith("Reduce") and op_type != "ReduceSum"
+        if self.opset < (18 if late else 13):
             return self.op(op_type, x, out=out, axes=axes, **attributes)
         return self.op(op_type, x, self.weight(axes, np.int64), out=out, **attributes)
 

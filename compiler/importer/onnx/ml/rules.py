@@ -9,7 +9,7 @@ import numpy as np
 from onnx import TensorProto, numpy_helper
 
 from nnjit_studio.compiler.importer.onnx.ml import trees
-from nnjit_studio.compiler.importer.onnx.ml.scores import reduced, transformed
+from nnjit_studio.compiler.importer.onnx.ml.scores import transformed
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
 
 DOMAIN = "ai.onnx.ml"
@@ -41,11 +41,11 @@ def _normalizer(r: Rewriter) -> None:
     """By the largest, the sum or the length of each row."""
     norm, x = r.attribute("norm", b"MAX"), _floats(r)
     if norm == b"MAX":
-        size = reduced(r, "ReduceMax", x, -1, keepdims=1)
+        size = r.along("ReduceMax", x, [-1], keepdims=1)
     elif norm == b"L1":
-        size = reduced(r, "ReduceSum", r.op("Abs", x), -1, keepdims=1)
+        size = r.along("ReduceSum", r.op("Abs", x), [-1], keepdims=1)
     else:
-        size = r.op("Sqrt", reduced(r, "ReduceSum", r.op("Mul", x, x), -1, keepdims=1))
+        size = r.op("Sqrt", r.along("ReduceSum", r.op("Mul", x, x), [-1], keepdims=1))
     none = r.op("Equal", size, r.weight(0, np.float32))
     safe = r.op("Where", none, r.weight(1, np.float32), size)
     r.op("Div", x, safe, out=r.node.output[0])
@@ -103,7 +103,7 @@ def _label_encoder(r: Rewriter) -> None:
         default = np.array([r.attribute(f"default_{kind}", -1 if kind == "int64" else -0.0)])
     hit = r.op("Equal", r.along("Unsqueeze", r.node.input[0], [-1]), r.weight(keys))
     first = r.weight(np.arange(len(keys), 0, -1), np.int64)
-    place = reduced(r, "ReduceMax", r.op("Where", hit, first, r.weight(0, np.int64)), -1)
+    place = r.along("ReduceMax", r.op("Where", hit, first, r.weight(0, np.int64)), [-1], keepdims=0)
     table = np.concatenate([default.reshape(-1).astype(values.dtype), values[::-1]])
     r.op("Gather", r.weight(table), place, axis=0, out=r.node.output[0])
 

@@ -26,16 +26,9 @@ def transformed(r: Rewriter, scores: str, transform: str, out: str) -> None:
 
 def _softmax_zero(r: Rewriter, scores: str, out: str) -> None:
     """A softmax in which what is zero stays nearly so."""
-    largest = reduced(r, "ReduceMax", scores, 1, keepdims=1)
+    largest = r.along("ReduceMax", scores, [1], keepdims=1)
     share = r.op("Exp", r.op("Sub", scores, largest))
     small = r.op("Mul", scores, r.op("Exp", r.op("Neg", largest)))
     some = r.op("Greater", r.op("Abs", scores), r.weight(_NOTHING, np.float32))
     parts = r.op("Where", some, share, small)
-    r.op("Div", parts, reduced(r, "ReduceSum", parts, 1, keepdims=1), out=out)
-
-
-def reduced(r: Rewriter, kind: str, x: str, axis: int, keepdims: int = 0) -> str:
-    """Along one axis, which became an input of sums with opset 13 and of others with 18."""
-    if r.opset < (13 if kind == "ReduceSum" else 18):
-        return r.op(kind, x, axes=[axis], keepdims=keepdims)
-    return r.op(kind, x, r.weight([axis], np.int64), keepdims=keepdims)
+    r.op("Div", parts, r.along("ReduceSum", parts, [1], keepdims=1), out=out)

@@ -13,7 +13,7 @@ import numpy as np
 from onnx import TensorProto, numpy_helper
 
 from nnjit_studio.compiler.importer.onnx.ml.forest import LEAF, MODES, Branch, Forest, forest
-from nnjit_studio.compiler.importer.onnx.ml.scores import reduced, transformed
+from nnjit_studio.compiler.importer.onnx.ml.scores import transformed
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
 from nnjit_studio.compiler.tvm_adapter.trees import TREE_OP
 
@@ -179,10 +179,10 @@ def _aggregated(r: Rewriter, made: Forest, how: str) -> str:
     held = r.weight(np.where(empty, absent, made.weights), np.float32)
     each = r.op("Gather", held, leaves, axis=0)
     if how in ("SUM", "AVERAGE"):
-        total = reduced(r, "ReduceSum", each, 1)
+        total = r.along("ReduceSum", each, [1], keepdims=0)
         count = r.weight(len(made.roots), np.float32)
         return r.op("Div", total, count) if how == "AVERAGE" else total
-    best = reduced(r, f"Reduce{how.title()}", each, 1)
+    best = r.along(f"Reduce{how.title()}", each, [1], keepdims=0)
     return (
         r.op("Where", r.op("IsInf", best), r.weight(0, np.float32), best) if empty.any() else best
     )
