@@ -221,9 +221,11 @@ def test_gpu_switches_are_only_those_that_are_needed(monkeypatch: pytest.MonkeyP
 
     assert switches("") == ""
     assert "swiftshader" in switches("software")
+    assert "--disable-dawn-features=use_vulkan_zero_init" in switches("software")
     for system in ("Linux", "Darwin", "Windows"):
         assert "swiftshader" not in switches("hardware", system=system)
         assert "unsafe" not in switches("hardware", system=system)
+        assert "--disable-dawn-features" not in switches("hardware", system=system)
     assert "--use-angle=vulkan --enable-features=Vulkan" in switches("hardware")
     assert "--disable-vulkan-surface" in switches("hardware")
     assert "--enable-unsafe-webgpu" in switches("lab") and "swiftshader" not in switches("lab")

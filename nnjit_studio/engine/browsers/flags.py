@@ -58,6 +58,9 @@ SOFTWARE_GPU = (
     "--enable-features=Vulkan",
     "--use-vulkan=swiftshader",
     "--use-angle=swiftshader",
+    # SwiftShader zeroes an array of a workgroup by one store for each element, which it compiles
+    # for seconds; without the extension Dawn writes a loop into the shader.
+    "--disable-dawn-features=use_vulkan_zero_initialize_workgroup_memory_extension",
 )
 
 # Release builds ignore some preferences of single services, but not those of the network.
