@@ -137,6 +137,15 @@ def test_with_a_budget_all_get_their_rounds_and_exhaustive_goes_to_the_end() -> 
     assert next_turn([big, small], minimum=True, exhaustive=True) is None
 
 
+def test_an_exhaustive_sweep_leaves_out_nobody_however_small_its_share() -> None:
+    big, small = state(BIG, share=1.0), state(SMALL, share=MIN_MODEL_GAIN / 2)
+    big.swept = True
+    assert small.converged and next_turn([big, small]) is big
+    assert next_turn([big, small], exhaustive=True) is small
+    small.swept = True
+    assert next_turn([big, small], exhaustive=True) is big
+
+
 def test_a_first_look_is_taken_though_one_measurement_promises_nothing() -> None:
     some = state(BIG, share=0.9, gain=0.0)
     some.candidates = len(some.pending) + FIRST_LOOK - 1

@@ -143,10 +143,11 @@ def next_turn(
     minimum
         Go on after that until each has :data:`MIN_ROUNDS`.
     exhaustive
-        Go on after that until no candidate is left.
+        Go on after that until no candidate is left; the sweep leaves out nobody.
     """
     hopeful = [s for s in states if not s.converged]
-    first = next((s for s in hopeful if not s.swept), None)
+    sweep = [s for s in states if s.pending] if exhaustive else hopeful
+    first = next((s for s in sweep if not s.swept), None)
     if first is not None:
         return first
     if not hopeful and minimum:
