@@ -11,11 +11,12 @@ import pytest
 
 import nnjit_studio  # noqa: F401  (switches ONNX Runtime's telemetry off before a test loads it)
 from nnjit_studio.compiler.process import child
+from nnjit_studio.engine.gpu_bridge import bridge
 from nnjit_studio.support.garbage import look_seldom
 
 look_seldom()
 
-SPAWNED = child.spawned
+SPAWNED, GPU_SPAWNED = child.spawned, bridge.spawned
 GOLDEN = Path(__file__).parent / "golden"
 
 
@@ -29,11 +30,12 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def forked_compile_processes() -> Iterator[None]:
-    """Where the start of a compile process is not what is tested."""
+def forked_processes() -> Iterator[None]:
+    """Where the start of a process for compiling or for a GPU is not what is tested."""
     with pytest.MonkeyPatch.context() as patch:
         if loaded.CAN_FORK:
             patch.setattr(child, "spawned", loaded.compile_process)
+            patch.setattr(bridge, "spawned", loaded.gpu_process)
         yield
 
 
@@ -43,6 +45,12 @@ def fresh_compile_processes() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(child, "spawned", SPAWNED)
         yield
+
+
+@pytest.fixture
+def fresh_gpu_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes of the GPU as users have them."""
+    monkeypatch.setattr(bridge, "spawned", GPU_SPAWNED)
 
 
 @pytest.fixture

@@ -39,6 +39,8 @@ MODULES = (
     "nnjit_studio.cli.house.at_work",
     "nnjit_studio.cli.running",
 )
+OF_THE_GPU = "nnjit_studio.engine.gpu_bridge.device"
+"""Reads the declarations of wgpu-native, which is most of the start of a process of the GPU."""
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 CAN_FORK = sys.platform == "linux"
 """Elsewhere sockets of packets and descriptors of processes are missing: processes are fresh."""
@@ -72,6 +74,9 @@ class Forked:
                 self.exitcode = int(self._watcher.recv(LARGEST))
                 self._close()
 
+    def close(self) -> None:
+        self._close()
+
     def kill(self) -> None:
         with contextlib.suppress(OSError):  # it has ended
             self._watcher.send(b"kill")
@@ -81,6 +86,11 @@ def compile_process(pipe: Connection, *arguments: Any) -> Forked:
     """In place of ``child.spawned``."""
     job = {"verb": "compile", "arguments": arguments}
     return Forked(job, [0, 1, 2, pipe.fileno()])
+
+
+def gpu_process(link: socket.socket, *arguments: str) -> Forked:
+    """In place of ``bridge.spawned``."""
+    return Forked({"verb": "gpu", "arguments": arguments}, [0, 1, 2, link.fileno()])
 
 
 def command(words: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
@@ -128,6 +138,8 @@ def _serve(address: str) -> Callable[[], object]:
     importlib.import_module("nnjit_studio.support.garbage").look_seldom()
     for name in MODULES:
         importlib.import_module(name)
+    with contextlib.suppress(ImportError, OSError):  # wgpu may be missing
+        importlib.import_module(OF_THE_GPU)
     assert len(os.listdir("/proc/self/task")) == 1, "a process with threads cannot be forked"
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(address)
@@ -182,10 +194,14 @@ def _job(job: dict[str, Any], files: Sequence[int]) -> Callable[[], object]:
     tempfile.tempdir, _address = None, job["address"]
     from nnjit_studio.cli.main import main
     from nnjit_studio.compiler.process import child, worker
+    from nnjit_studio.engine.gpu_bridge import bridge, process
 
     child.spawned = compile_process  # type: ignore[assignment]
+    bridge.spawned = gpu_process  # type: ignore[assignment]
     if job["verb"] == "compile":
         return partial(worker.serve, Connection(files[3]), *job["arguments"])
+    if job["verb"] == "gpu":
+        return partial(process.serve, socket.socket(fileno=files[3]), *job["arguments"])
     sys.argv = ["nnjit", *job["arguments"]]
     return main
 

@@ -14,6 +14,7 @@ import multiprocessing
 import os
 import socket
 import tempfile
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,16 @@ _END_S = 2.0
 _LAST_WORDS = 300
 
 
+def spawned(link: socket.socket, chatter: str, adapter: str) -> BaseProcess:
+    """A fresh process that serves at that end of a pair of sockets, started."""
+    arguments = link, chatter, adapter
+    process = multiprocessing.get_context("spawn").Process(
+        target=gpu_process.serve, args=arguments, name="nnjit-gpu", daemon=True
+    )
+    process.start()
+    return process
+
+
 class GpuProcess:
     """One started process and the socket to it."""
 
@@ -42,15 +53,8 @@ class GpuProcess:
         handle, self._chatter = tempfile.mkstemp(".log", "gpu-", process_folder())
         os.close(handle)
         self.socket, theirs = socket.socketpair()
-        context = multiprocessing.get_context("spawn")
-        self._process = context.Process(
-            target=gpu_process.serve,
-            args=(theirs, self._chatter, adapter),
-            name="nnjit-gpu",
-            daemon=True,
-        )
         try:
-            self._process.start()
+            self._process = spawned(theirs, self._chatter, adapter)
         except BaseException:
             self.socket.close()
             Path(self._chatter).unlink(missing_ok=True)

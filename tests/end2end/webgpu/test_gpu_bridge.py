@@ -302,6 +302,7 @@ def test_a_stranger_is_sent_away_in_one_sentence(page: Page, frame: Any, why: st
             page.hear()
 
 
+@pytest.mark.usefixtures("fresh_gpu_processes")
 def test_a_killed_process_is_told_and_the_next_page_gets_a_new_one(
     hub: Hub, processes: list[GpuProcess], page: Page
 ) -> None:
@@ -319,6 +320,7 @@ def test_a_killed_process_is_told_and_the_next_page_gets_a_new_one(
     again.socket.close()
 
 
+@pytest.mark.usefixtures("fresh_gpu_processes")
 def test_a_forced_loss_is_told(page: Page) -> None:
     page.open()
     page.tell({"type": "lose"})
@@ -327,6 +329,7 @@ def test_a_forced_loss_is_told(page: Page) -> None:
     assert "ended with code 1" in header["reason"]
 
 
+@pytest.mark.usefixtures("fresh_gpu_processes")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 def test_the_process_goes_with_its_page(hub: Hub, processes: list[GpuProcess], page: Page) -> None:
     page.open()
@@ -337,6 +340,7 @@ def test_the_process_goes_with_its_page(hub: Hub, processes: list[GpuProcess], p
     until(lambda: not Path(f"/proc/{pid}").exists())
 
 
+@pytest.mark.usefixtures("fresh_gpu_processes")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 def test_the_process_goes_with_its_hub(processes: list[GpuProcess]) -> None:
     with Hub() as hub:
