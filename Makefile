@@ -261,7 +261,9 @@ LIE_SECONDS ?= 20
 # No session is begun later than that; what was measured until then is written.
 LIE_MINUTES ?= 600
 # LIE_OPTIONS="--drawn --busy 6,1": first kernels of the lite space, so that there is a gain to
-# show; among six processes and among one, which the machine has room for, in turns.
+# show; among six processes and among one, which the machine has room for, in turns. With
+# "--keep out/lies.jsonl" no ratio is repeated yet: make lie-test LIE_MODELS= LIE_OPTIONS="--repeat
+# out/lies.jsonl" does that when the machine is quiet.
 LIE_OPTIONS ?=
 LIE_MODELS ?= $(MODEL) mobilenet-v2 resnet-18 vit-tiny whisper-tiny-encoder
 lie-test: .venv/ready $(MODEL) sandbox-note
