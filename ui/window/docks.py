@@ -66,7 +66,7 @@ class Dock(QDockWidget):
         self.seen = False
         self._no_title = QWidget()
         self.visibilityChanged.connect(self._see)
-        self.topLevelChanged.connect(lambda _: self.show_title())
+        self.topLevelChanged.connect(self._see_floating)
 
     def panel(self) -> Panel:
         """The view, made if need be."""
@@ -108,6 +108,12 @@ class Dock(QDockWidget):
             self._take_keys()
         if self.made is not None:
             self.made.be_seen(seen)
+
+    def _see_floating(self, floating: bool) -> None:
+        """Qt does not say that a dock is visible which floats from behind its tab."""
+        self.show_title()
+        if floating and self.isVisible():
+            self._see(True)
 
 
 class _Scrolled(QScrollArea):
