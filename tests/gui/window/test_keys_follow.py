@@ -36,3 +36,15 @@ def test_a_dock_that_comes_to_the_front_takes_the_keys_from_the_one_behind(qtbot
 def test_a_dock_beside_leaves_the_keys_where_they_are(opened):
     opened.docks.show("database")
     assert opened.focusWidget() is opened.panel("graph").view
+
+
+def test_a_button_that_starts_and_stops_keeps_the_keys(qtbot, opened, workbench):
+    workbench.hold = True
+    button = opened.header.button
+    button.setFocus()
+    QTest.keyClick(button, Qt.Key.Key_Space)
+    assert opened.session.busy == "tune" and button.text() == "Stop"
+    assert opened.focusWidget() is button
+    workbench.release.set()
+    qtbot.waitUntil(lambda: not opened.session.busy)
+    assert opened.focusWidget() is button and button.text() == "Start tuning"
