@@ -159,7 +159,7 @@ class WindowDocks(Mapping[str, Dock]):
         )
         self.engine.setWidget(engine_view)
         self._set_places()
-        KeptSizes(self.stage, [*self._docks.values(), self.engine])
+        self.kept = KeptSizes(self.stage, [*self._docks.values(), self.engine])
 
     def _set_places(self) -> None:
         area, stage = Qt.DockWidgetArea, self.stage

@@ -183,11 +183,13 @@ class StudioWindow(QMainWindow):
             self.setWindowState(Qt.WindowState.WindowMaximized)
         self.docks.size()
         self.docks.keep_first_places()
-        geometry, state = self.settings.value("geometry"), self.settings.value("state")
+        geometry, state, sizes = map(self.settings.value, ("geometry", "state", "sizes"))
         if isinstance(geometry, QByteArray):
             self.restoreGeometry(geometry)
         if isinstance(state, QByteArray):
             self.docks.place(state)
+        if isinstance(sizes, dict):
+            self.docks.kept.take(sizes)
 
     def _handlers(self) -> dict[str, Callable[[], object]]:
         """What the window's own actions do, by their ids."""
@@ -292,6 +294,7 @@ class StudioWindow(QMainWindow):
         if not self.closing.begun:
             self.settings.setValue("geometry", self.saveGeometry())
             self.settings.setValue("state", self.docks.places())
+            self.settings.setValue("sizes", self.docks.kept.sizes())
             self.settings.sync()
             self.page.end()
             self.closing.begin()

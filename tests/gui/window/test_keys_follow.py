@@ -48,3 +48,11 @@ def test_a_button_that_starts_and_stops_keeps_the_keys(qtbot, opened, workbench)
     workbench.release.set()
     qtbot.waitUntil(lambda: not opened.session.busy)
     assert opened.focusWidget() is button and button.text() == "Start tuning"
+
+
+def test_tab_leaves_a_table(qtbot, opened):
+    wait_job(qtbot, opened, "profile", lambda: opened.actions_by_id["profile"].trigger() is None)
+    table = opened.focusWidget()
+    assert table is opened.panel("profile").view and table.model().rowCount() > 1
+    QTest.keyClick(table, Qt.Key.Key_Tab)
+    assert opened.focusWidget() is not table
