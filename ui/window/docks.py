@@ -207,6 +207,12 @@ class WindowDocks(Mapping[str, Dock]):
         self[key].show()
         self[key].raise_()
 
+    def hide(self, widget: QWidget) -> bool:
+        """Whether a widget is of a dock behind another's tab, which Qt counts as visible, or of
+        the engine's tile, which has nothing to press."""
+        behind = (dock for dock in self.values() if not dock.seen)
+        return any(dock.isAncestorOf(widget) for dock in (self.engine, *behind))
+
     def take_keys(self) -> None:
         """Give the keys to the dock of the middle that is in front."""
         middle = (self[f.key] for f in self._features if f.area is STAGE)

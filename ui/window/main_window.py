@@ -34,6 +34,7 @@ from nnjit_studio.ui.verdict.control import VERDICT, VerdictControl
 from nnjit_studio.ui.verdict.panel import VerdictPanel
 from nnjit_studio.ui.widgets.panel import Panel, vbox
 from nnjit_studio.ui.widgets.plots import PlotPanel
+from nnjit_studio.ui.widgets.tab_order import bring_to_sight, next_in_sight
 from nnjit_studio.ui.widgets.themes import Themes
 from nnjit_studio.ui.window.backend_choice import BackendChoice
 from nnjit_studio.ui.window.closing import Closing
@@ -261,11 +262,17 @@ class StudioWindow(QMainWindow):
             plot.reset()
 
     def focusNextPrevChild(self, forward: bool) -> bool:
-        """Tab passes over what the welcome page covers."""
-        first, moved = self.focusWidget(), super().focusNextPrevChild(forward)
-        while moved and self.welcome.covers(self.focusWidget()):
-            moved = super().focusNextPrevChild(forward) and self.focusWidget() is not first
-        return moved
+        """Tab goes to what is in sight."""
+
+        def covered(widget: QWidget) -> bool:
+            return self.welcome.covers(widget) or self.docks.hide(widget)
+
+        found = next_in_sight(self, self.docks.stage, covered, forward)
+        if found is not None:
+            reasons = Qt.FocusReason
+            found.setFocus(reasons.TabFocusReason if forward else reasons.BacktabFocusReason)
+            bring_to_sight(found)
+        return found is not None
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """No key is dead: that of an action which is not possible now says why."""
