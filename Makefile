@@ -247,7 +247,7 @@ in-place: .venv/ready $(MODEL) sandbox-note
 	  --markdown benchmarks/results.md
 
 # Plans that tuning finds against every combination of choices. An hour on an idle machine; appends
-# to benchmarks/results.md. No model is begun after REGRET_MINUTES.
+# to benchmarks/results.md. After REGRET_MINUTES nothing more is tried: plans and measured tell how far it came.
 REGRET_MINUTES ?= 600
 plan-regret: .venv/ready $(MODEL) sandbox-note
 	$(BIN)/nnjit bench plan-regret $(MODEL) --zoo vit-tiny,whisper-tiny-encoder,distilbert,resnet-18 \
