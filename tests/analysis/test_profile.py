@@ -78,8 +78,8 @@ def test_findings_are_computed() -> None:
     assert told[1] == "0% in 1 other step."
     slow = findings(profile((1e-3, 1e-5, 1e-3), (1, 1, 1), BANDWIDTH))
     assert "at 19% of the memory bandwidth: at most 80% of the whole to gain" in slow[0]
-    assert "furthest off is product (19%, 0.001 ms)" in slow[0]
-    assert any("ms (30.0%) more than its steps" in told for told in findings(profile()))
+    assert "furthest off is product (19%, 1 µs)" in slow[0]
+    assert any("takes 0.6 µs (30.0%) more than its steps" in told for told in findings(profile()))
     assert any(
         "page starts in 0.00 s, without its download; most of it, 0.00 s, is 'first run'" in t
         for t in told

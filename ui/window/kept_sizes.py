@@ -46,7 +46,8 @@ class KeptSizes(QObject):
 
     def _put_earlier(self, sizes: Sizes) -> None:
         self._earlier = None
-        self._stage.layout().activate()  # tells which docks are in front, and learns their sizes
+        if layout := self._stage.layout():
+            layout.activate()  # tells which docks are in front, and learns their sizes
         self._settled, self._outside = sizes[STAGE], sizes[OUTSIDE]
         self._sizes = {d: sizes[d.objectName()] for d in self._docks if d.objectName() in sizes}
         self._put_back()
