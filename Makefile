@@ -247,7 +247,7 @@ in-place: .venv/ready $(MODEL) sandbox-note
 	  --markdown benchmarks/results.md
 
 # Plans that tuning finds against every combination of choices. An hour on an idle machine; appends
-# to benchmarks/results.md. No model is begun after REGRET_MINUTES.
+# to benchmarks/results.md. After REGRET_MINUTES nothing more is tried: plans and measured tell how far it came.
 REGRET_MINUTES ?= 600
 plan-regret: .venv/ready $(MODEL) sandbox-note
 	$(BIN)/nnjit bench plan-regret $(MODEL) --zoo vit-tiny,whisper-tiny-encoder,distilbert,resnet-18 \
@@ -261,7 +261,9 @@ LIE_SECONDS ?= 20
 # No session is begun later than that; what was measured until then is written.
 LIE_MINUTES ?= 600
 # LIE_OPTIONS="--drawn --busy 6,1": first kernels of the lite space, so that there is a gain to
-# show; among six processes and among one, which the machine has room for, in turns.
+# show; among six processes and among one, which the machine has room for, in turns. With
+# "--keep out/lies.jsonl" no ratio is repeated yet: make lie-test LIE_MODELS= LIE_OPTIONS="--repeat
+# out/lies.jsonl" does that when the machine is quiet.
 LIE_OPTIONS ?=
 LIE_MODELS ?= $(MODEL) mobilenet-v2 resnet-18 vit-tiny whisper-tiny-encoder
 lie-test: .venv/ready $(MODEL) sandbox-note

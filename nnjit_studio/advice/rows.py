@@ -70,7 +70,7 @@ def _threads(facts: Facts) -> Iterator[Row]:
         return
     apply = Apply(threads=most, headers=HEADERS)
     sent = " and ".join(f"{name}: {value}" for name, value in HEADERS.items())
-    title = f"{most} threads for {facts.threads}, with COOP and COEP headers"
+    title = f"{most} threads instead of {facts.threads}, with COOP and COEP headers"
     yield Row("threads", title, apply, f"The page's server sends {sent}.")
 
 
@@ -126,7 +126,9 @@ def _sizes(facts: Facts) -> Iterator[Row]:
         why = "The file leaves no side or length open that can be smaller: export it with one."
         yield impossible("smaller-inputs", title, why)
         return
-    spelled = ", ".join(f"{n} {'x'.join(map(str, s))}" for n, s in shapes.items())
+    before = {spec.name: spec.shape for spec in facts.inputs}
+    smaller = ((name, shape) for name, shape in shapes.items() if shape != before[name])
+    spelled = ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in smaller)
     asks = f"Your page can do with inputs of these sizes: {spelled}."
     yield Row("smaller-inputs", f"{title}: {spelled}", Apply(shapes=shapes), asks)
 

@@ -47,6 +47,9 @@ def test_every_row_has_a_way_or_a_reason() -> None:
     assert {row.state for row in found.values()} == {WAITING}
     assert found["plan-merge-off"].apply.ways == {"merge": "off"}
     assert found["threads"].apply.threads == 4 and "same-origin" in found["threads"].asks
+    assert found["threads"].title.startswith("4 threads instead of 1")
+    smaller = found["smaller-inputs"]
+    assert "sr" in smaller.apply.shapes and smaller.title.endswith(": x 1x3x480x352"), "not sr"
     recipe = found["constant-inputs"].apply.recipe
     assert recipe and list(recipe.constants) == ["sr"] and "16000" in found["constant-inputs"].asks
 

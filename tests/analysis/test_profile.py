@@ -21,7 +21,7 @@ from nnjit_studio.analysis.profile import (
     node_data,
     renderer_memory,
 )
-from nnjit_studio.analysis.profile.compare import as_csv, as_markdown
+from nnjit_studio.analysis.profile.compare import as_csv, as_markdown, headline
 from nnjit_studio.analysis.profile.compare import as_text as comparison_text
 from nnjit_studio.analysis.profile.findings import only_moves
 from nnjit_studio.analysis.profile.records import Steady
@@ -78,8 +78,8 @@ def test_findings_are_computed() -> None:
     assert told[1] == "0% in 1 other step."
     slow = findings(profile((1e-3, 1e-5, 1e-3), (1, 1, 1), BANDWIDTH))
     assert "at 19% of the memory bandwidth: at most 80% of the whole to gain" in slow[0]
-    assert "furthest off is product (19%, 0.001 ms)" in slow[0]
-    assert any("ms (30.0%) more than its steps" in told for told in findings(profile()))
+    assert "furthest off is product (19%, 1 µs)" in slow[0]
+    assert any("takes 0.6 µs (30.0%) more than its steps" in told for told in findings(profile()))
     assert any(
         "page starts in 0.00 s, without its download; most of it, 0.00 s, is 'first run'" in t
         for t in told
@@ -231,6 +231,21 @@ def test_steps_are_matched_and_sorted_by_gain() -> None:
         ("second", 2e-4, None),
     ]
     assert "2 one side only" in comparison_text(shorter)
+
+
+def test_a_comparison_tells_apart_what_is_further_apart_than_the_runs() -> None:
+    """437 ms with runs of 399 to 560, later 560 ms of 496 to 613: that is no slow-down."""
+    first = replace(profile(), warm=Steady(437.203, 286.0, 170.0, 20, 399.0, 560.0))
+    then = replace(profile(), warm=Steady(560.475, 270.0, 118.0, 20, 496.0, 613.0))
+    assert "437 ms" in headline(compare(first, then))
+    assert headline(compare(first, then)).endswith(", not told apart")
+    later = replace(then, warm=replace(then.warm, low_ms=561.0))
+    assert headline(compare(first, later)).endswith(", 0.78 times as fast")
+    noisy = replace(first, steps=tuple(replace(s, iqr_ms=s.ms) for s in first.steps))
+    slower = replace(first, steps=tuple(replace(s, ms=1.9 * s.ms) for s in noisy.steps))
+    assert {s.outcome for s in compare(noisy, slower).steps} == {"not told apart"}
+    assert "3 not told apart." in comparison_text(compare(noisy, slower))
+    assert {s.outcome for s in compare(profile(), slower).steps} == {"slower"}
 
 
 def test_comparisons_as_tables() -> None:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import random
 import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pytest
 from numpy.typing import NDArray
 from tuner_fakes import TUNABLE, FakeRunner, Stage
 
-from nnjit_studio.bench.tuner.lies import Judged, counts, old_headline, ratios_shown
+from nnjit_studio.bench.tuner.lies import (
+    BusySession,
+    Judged,
+    Shown,
+    counts,
+    old_headline,
+    ratios_shown,
+)
 from nnjit_studio.records import Inference, Kernel, MeasurePolicy, Pulse, RunResult
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.estimate import Ratio
@@ -156,7 +164,7 @@ def test_lies_are_counted_by_intervals_that_exclude_the_repetition() -> None:
         judged(1.0, 0.9, 1.1),  # no number is shown
         judged(1.4, 1.3, 1.5, level=0.5),  # nobody can judge
     ]
-    assert counts(found, [{"told": "faster"}] * 5) == {
+    assert counts(found, [BusySession("m", "faster", (), None)] * 5) == {
         "sessions": 5, "shown": 4, "judged": 3, "lies": 2, "old_judged": 4, "old_lies": 4,
         "too_busy": 0, "not_told_apart": 0,
     }  # fmt: skip
@@ -175,3 +183,9 @@ def test_each_set_of_kernels_is_judged_by_its_last_pairs() -> None:
         (1.3, (("w", "a"),)),
         (1.6, (("w", "b"),)),
     ]
+
+
+def test_a_kept_session_is_repeated_with_the_kernels_that_it_showed() -> None:
+    shown = Shown(ModelGain("faster", 1.2, 1.1, 1.3, 24, 0.9), (("w", "a"), ("v", "b")))
+    session = BusySession("m", "faster", (shown,), 0.31)
+    assert BusySession.from_json(json.loads(json.dumps(asdict(session)))) == session

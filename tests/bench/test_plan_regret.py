@@ -41,9 +41,9 @@ def test_every_combination_is_spelled_by_what_differs_from_the_rules() -> None:
 
 
 def test_regret_is_of_the_best_that_is_proven_faster() -> None:
-    found = regret_of([combination("a", 1.25, 0.1), combination("b", 2.0, 1.5)])
-    assert (found["best"], found["plans"]) == ("a", 3)
+    found = regret_of([combination("a", 1.25, 0.1), combination("b", 2.0, 1.5)], 8)
+    assert (found["best"], found["plans"], found["measured"]) == ("a", 8, 3)
     assert found["regret"] == pytest.approx(0.2)
     assert found["regret_high"] == pytest.approx(1 - 1 / 3.5)
-    none = regret_of([combination("a", 0.9, 0.05), Combination("c", None, "wrong")])
+    none = regret_of([combination("a", 0.9, 0.05), Combination("c", None, "wrong")], 3)
     assert (none["best"], none["regret"], none["regret_high"], none["measured"]) == ("", 0, 0, 2)

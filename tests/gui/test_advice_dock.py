@@ -142,7 +142,7 @@ def test_the_set_in_use_is_measured_as_one(qtbot, advised, workbench):
     press(qtbot, advised, "threads")
     assert panel.strip.worth.text() == WAITS, "what was measured before is of another set"
     qtbot.waitUntil(lambda: "Measured: 9 ms" in panel.strip.worth.text())
-    assert [title for _, title in workbench.sets][-1] == "Weights in f16, 2 threads for 1"
+    assert [title for _, title in workbench.sets][-1] == "Weights in f16, 2 threads instead of 1"
     plain = workbench.sets[-1][0]
     assert plain.threads == 1 and not plain.importing.half_weights and plain.path.name == "m.onnx"
     assert panel.strip.worth.text() == (
@@ -185,6 +185,9 @@ def test_who_applies_a_row_stays_with_the_list(qtbot, advised):
     press(qtbot, advised, "f16-weights")
     qtbot.waitUntil(lambda: advised.advice.measuring.found is not None)
     assert advised.docks["advice"].seen and not advised.docks["profile"].seen
+    panel = advised.advice
+    (chosen,) = panel.view.selectionModel().selectedRows()
+    assert panel.row_at(chosen).name == "f16-weights", "Enter puts back what was applied"
 
 
 @pytest.mark.parametrize(("width", "cosine"), [(940, False), (1220, True), (2100, True)])
@@ -301,7 +304,7 @@ def test_a_low_row_tells_the_gain_or_the_verdict_in_a_line(advised):
     assert gain_alone(found["direct"]) == "▲ 1.25x [1.21..1.29]"
     assert gain_alone(found["4-bit"]) == "✗ over the error limit"
     assert title_alone(found["webgpu"]) == "WebGPU: No adapter."
-    assert title_alone(found["threads"]) == "2 threads for 1"
+    assert title_alone(found["threads"]) == "2 threads instead of 1"
 
 
 def test_the_list_is_used_by_keys_alone(qtbot, advised, workbench):

@@ -12,6 +12,7 @@ from PySide6.QtGui import QWheelEvent
 
 from nnjit_studio.analysis.profile import findings, trace_events
 from nnjit_studio.analysis.profile.findings import DIFF, IN_THE_PAGE, LEDGER, MEMORY, SHOW, TUNE
+from nnjit_studio.ui.profile.compare import _tone
 from nnjit_studio.ui.profile.ledger import cold_bars, warm_bars
 from nnjit_studio.ui.profile.timeline import LABELS_WIDTH, Timeline, _tick_us, processes
 from nnjit_studio.ui.profile.trace import BOTH
@@ -270,6 +271,7 @@ def test_a_saved_profile_is_compared_step_by_step(qtbot, profiled, tmp_path):
     gains = [d.gain_ms for d in panel.compare.model.rows]
     assert gains == sorted(gains, reverse=True) and all(g > 0 for g in gains)
     assert "2.00 times as fast" in panel.compare.caption.text()
+    assert {_tone(delta) for delta in panel.compare.model.rows} == {"good"}
     panel.compare.view.selectRow(0)
     assert profiled.graph.view.current.name == panel.compare.model.rows[0].node
 
@@ -281,7 +283,8 @@ def test_the_second_profile_is_compared_with_the_first(qtbot, profiled):
     profile(qtbot, profiled)
     assert panel.compare.before is first and panel.compare.after is panel.result
     assert panel.compare.proxy.rowCount() == 4
-    assert "1.00 times as fast" in panel.compare.caption.text()
+    assert panel.compare.caption.text().endswith("not told apart"), "these were no pairs"
+    assert {_tone(delta) for delta in panel.compare.model.rows} == {"muted"}
 
 
 def test_a_file_that_is_no_profile_is_told_and_changes_nothing(qtbot, profiled, tmp_path):

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 from gui_fakes import record
-from PySide6.QtCore import QSettings
+from PySide6.QtCore import QSettings, Qt
+from PySide6.QtTest import QTest
 
 from nnjit_studio.commons.client import CONSENT, Elsewhere, Sharing, Told, consent
 from nnjit_studio.commons.report import read_signed
@@ -244,3 +245,15 @@ def test_a_server_is_asked_by_the_button_alone(qtbot, window, monkeypatch):
     assert panel.others.model.rows == [] and panel.others.address.text() == ""
     panel.whose.setCurrentText(MINE)
     assert panel.view.isVisibleTo(panel) and not panel.others.isVisibleTo(panel)
+
+
+def test_who_chooses_whose_records_by_keys_keeps_the_keys(window):
+    window.docks.show("database")
+    window.database.whose.setFocus()
+    for whose in (TEAM, COMMONS):
+        QTest.keyClick(window.focusWidget(), Qt.Key.Key_Down)
+        assert window.focusWidget() is window.database.others.whose
+        assert window.focusWidget().currentText() == whose
+    for _ in range(2):
+        QTest.keyClick(window.focusWidget(), Qt.Key.Key_Up)
+    assert window.focusWidget() is window.database.whose

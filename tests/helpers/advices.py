@@ -33,7 +33,13 @@ def row(name, title, apply, found, asks="") -> Row:
 ADVICE = Advice(
     "m.onnx", "/m.onnx",
     (
-        row("threads", "2 threads for 1", Apply(threads=2), measured(11.0, 1.8), "Two headers."),
+        row(
+            "threads",
+            "2 threads instead of 1",
+            Apply(threads=2),
+            measured(11.0, 1.8),
+            "Two headers.",
+        ),
         row("f16-weights", "Weights in f16", Apply(half_weights=True), measured(20, 1.0, 3e-4, 10)),
         row("direct", "Without tiles", Apply(direct=True), measured(16.0, 1.25)),
         row("4-bit", "4-bit weights", Apply(ways={"q": "4"}), measured(10.0, 2.0, 3e-2)),

@@ -165,13 +165,15 @@ class Album:
             return
         window = self.window
         window.actions_by_id["layout_tune"].trigger()
-        window.start_tuning(TUNE_S)
+        # Without a limit until there is something to see: a busy machine spends 20 s on its start.
+        window.start_tuning()
         self.hands.until(
             "rounds are plotted",
             lambda: sum(len(w.rounds) for w in window.session.state.workloads.values()) > 8,
-            180,
+            400,
         )
         self.shoot("tuning")
+        window.session.set_seconds_left(TUNE_S)
         self.hands.idle("tuning", 240)
         self.hands.wait(500)
         self.shoot("tuned")

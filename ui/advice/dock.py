@@ -135,9 +135,8 @@ class AdvicePanel(JobTable):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Resize:
             QTimer.singleShot(0, self, self._fit_rows)
-        if not isinstance(event, QKeyEvent) or event.key() not in ENTER:
-            return False
-        if event.type() != QEvent.Type.KeyPress:
+        pressed = isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress
+        if not pressed or event.key() not in ENTER:
             return False
         if not event.isAutoRepeat():  # what is refused asks twice
             self._press_selected()
@@ -321,6 +320,7 @@ class AdvicePanel(JobTable):
         button, advice = self.buttons.get(name), self.result
         if button is None or advice is None:
             return
+        self.select_row(lambda line: line.name == name)
         text = button.text()
         if text == BLOCKED:
             self._armed = name

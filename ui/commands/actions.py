@@ -146,9 +146,12 @@ def enable(actions: Mapping[str, QAction], specs: Iterable[ActionSpec], now: Pos
         "redo": "" if now.redo else "There is nothing to redo.",
     }
     actions["pause"].setText("&Resume" if paused and not job else "&Pause")
-    for spec in specs:
-        own = spec.needs in NEED_IDLE and spec.id == job
-        lack = "It is running." if own else lacks[spec.needs]
+    lacking = {
+        spec: "It is running." if spec.needs in NEED_IDLE and spec.id == job else lacks[spec.needs]
+        for spec in specs
+    }
+    # What becomes possible first: a button that starts and stops would lose the keys between both.
+    for spec, lack in sorted(lacking.items(), key=lambda one: bool(one[1])):
         action = actions[spec.id]
         action.setEnabled(not lack)
         tip = f"{tip_of(spec)}\n{lack}" if lack else tip_of(spec)

@@ -12,7 +12,7 @@ from nnjit_studio.ui.widgets.labels import caption
 from nnjit_studio.ui.widgets.panel import push_button
 from nnjit_studio.ui.widgets.tables import Column, TablePanel
 
-NO_MODEL = "Open a model first (Ctrl+O)."
+NO_MODEL, OPENING = "Open a model first (Ctrl+O).", "The model is being opened."
 OUTDATED = "Kernels or inputs may have changed since. "
 
 
@@ -77,9 +77,11 @@ class JobTable(TablePanel):
     def tell_nothing(self) -> None:
         """Before there is a result, what the job will show."""
         super().tell_nothing()
-        if self.result is None:
-            first = "" if self._session.state.model else f"{NO_MODEL}\n\n"
-            self.nothing.say("" if self._session.running == self._job else first + self._empty)
+        if self.result is not None:
+            return
+        running = self._session.running
+        first = "" if self._session.state.model else f"{NO_MODEL}\n\n"
+        self.nothing.say({self._job: "", "open": OPENING}.get(running, first + self._empty))
 
     def _action(self) -> QAction:
         return self._stop if self._session.busy == self._job else self._start

@@ -15,6 +15,7 @@ from nnjit_studio.analysis.profile import (
     load,
 )
 from nnjit_studio.model.readable import words_of
+from nnjit_studio.records.outcomes import FASTER, NOT_TOLD_APART, SLOWER
 from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.state.jobs import reader
 from nnjit_studio.ui.widgets import text
@@ -24,14 +25,11 @@ from nnjit_studio.ui.widgets.tables import Column, TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 
 EMPTY = "Open a saved profile, or press F6 again after tuning: both are compared step by step."
-SAME = 0.03
-"""A step that gains or loses a smaller part of its time has no colour: that is noise."""
+TONES = {FASTER: "good", SLOWER: "bad", NOT_TOLD_APART: "muted"}
 
 
 def _tone(delta: StepDelta) -> str:
-    if delta.ratio is None or abs(delta.ratio - 1) < SAME:
-        return "muted"
-    return "good" if delta.ratio > 1 else "bad"
+    return "muted" if delta.ratio is None else TONES[delta.outcome]
 
 
 COLUMNS = (
@@ -42,10 +40,10 @@ COLUMNS = (
            in_files="before ms"),
     Column("after", lambda d: d.after_ms, text.time, True, "median, in the profile shown", 84,
            in_files="after ms"),
-    Column("gain", lambda d: d.gain_ms, text.time, True, "positive is faster", 84,
+    Column("gain", lambda d: d.gain_ms, text.time, True, "positive is faster; grey is noise", 84,
            tone=_tone, in_files="gain ms"),
-    Column("ratio", lambda d: d.ratio, lambda v: text.fixed(v, 3), True,
-           "before by after; above 1 is faster", 66, tone=_tone),
+    Column("ratio", lambda d: d.ratio, lambda v: text.fixed(v, 2), True,
+           "before by after; above 1 is faster; grey is noise", 66, tone=_tone),
 )  # fmt: skip
 
 

@@ -278,10 +278,14 @@ class DatabasePanel(TablePanel):
     def _turn(self, whose: str) -> None:
         """Show the records of this machine, or what a server tells."""
         mine = whose == MINE
+        choosers = (self.others.whose, self.whose)
+        used = self.window().focusWidget() in choosers
         for part in self._of_mine:
             part.setVisible(mine)
         self.others.setVisible(not mine)
         self.whose.setCurrentText(whose)
+        if used:  # the one that is in sight now
+            choosers[mine].setFocus()
         self._progressed(0, 0)
         if not mine:
             self.others.show_whose(whose)

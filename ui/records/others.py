@@ -145,6 +145,7 @@ class OthersPanel(TablePanel):
         self._clock.timeout.connect(self.ask_again)
         self.live.toggled.connect(self._go_live)
         self.lead(self.whose, self.address, self.button, self.live, QWidget())
+        self.bar.setStretchFactor(self.address, 1)
         self.count.setContentsMargins(8, 0, 8, 4)
         self.box.insertWidget(1, self.count)
         self.map = DeviceMap(session, theme, self._server, self._selected)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pyqtgraph as pg
 
 from nnjit_studio.model.readable import words_of
+from nnjit_studio.ui.dock.job_table import OPENING
 from nnjit_studio.ui.dock.rates_plot import LEGEND_ROWS, Items, RatesPlot
 from nnjit_studio.ui.state.plan import PLAN
 from nnjit_studio.ui.state.rounds import Rounds
@@ -24,7 +25,7 @@ def next_step(session: StudioSession) -> str:
     """What is to be done, or waited for, until a plot of rounds without any has one."""
     state = session.state
     if session.busy == "open":
-        return "The model is being opened."
+        return OPENING
     if state.model is None:
         if state.survey is not None:
             return "This model was read and not imported: only an imported one can be tuned."

@@ -271,6 +271,7 @@ class TablePanel(Panel):
         view.setSortingEnabled(True)
         view.sortByColumn(-1, Qt.SortOrder.AscendingOrder)
         view.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        view.setTabKeyNavigation(False)  # Tab goes on to the next control
         view.setAlternatingRowColors(True)
         view.setShowGrid(False)
         view.setWordWrap(False)

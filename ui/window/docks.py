@@ -66,7 +66,7 @@ class Dock(QDockWidget):
         self.seen = False
         self._no_title = QWidget()
         self.visibilityChanged.connect(self._see)
-        self.topLevelChanged.connect(lambda _: self.show_title())
+        self.topLevelChanged.connect(self._see_floating)
 
     def panel(self) -> Panel:
         """The view, made if need be."""
@@ -108,6 +108,12 @@ class Dock(QDockWidget):
             self._take_keys()
         if self.made is not None:
             self.made.be_seen(seen)
+
+    def _see_floating(self, floating: bool) -> None:
+        """Qt does not say that a dock is visible which floats from behind its tab."""
+        self.show_title()
+        if floating and self.isVisible():
+            self._see(True)
 
 
 class _Scrolled(QScrollArea):
@@ -153,7 +159,7 @@ class WindowDocks(Mapping[str, Dock]):
         )
         self.engine.setWidget(engine_view)
         self._set_places()
-        KeptSizes(self.stage, [*self._docks.values(), self.engine])
+        self.kept = KeptSizes(self.stage, [*self._docks.values(), self.engine])
 
     def _set_places(self) -> None:
         area, stage = Qt.DockWidgetArea, self.stage
@@ -200,6 +206,12 @@ class WindowDocks(Mapping[str, Dock]):
         self.panel(key)
         self[key].show()
         self[key].raise_()
+
+    def hide(self, widget: QWidget) -> bool:
+        """Whether a widget is of a dock behind another's tab, which Qt counts as visible, or of
+        the engine's tile, which has nothing to press."""
+        behind = (dock for dock in self.values() if not dock.seen)
+        return any(dock.isAncestorOf(widget) for dock in (self.engine, *behind))
 
     def take_keys(self) -> None:
         """Give the keys to the dock of the middle that is in front."""

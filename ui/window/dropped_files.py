@@ -167,6 +167,8 @@ class DroppedFiles(QObject):
         if host.session.state.model is None:
             host.message.say(f"{path.name} is a saved profile: open its model first, then drop.")
             return
-        PROFILE.show(host).compare.compare_with_file(path)
+        profile = PROFILE.show(host)
+        profile.tabs.setCurrentWidget(profile.compare)
+        profile.compare.compare_with_file(path)
         GRAPH.panel(host).compare_with_file(path)
         host.message.say(f"Comparing with {path.name}: in the graph, and in Profile, Compare.")

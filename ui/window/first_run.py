@@ -40,6 +40,8 @@ class FirstRun(QObject):
         elif job == "open" and self.on:
             self._measures = False
             QTimer.singleShot(0, self._profile)
+        elif job == "tune" and self.on and "profile" not in self._host.session.results:
+            QTimer.singleShot(0, lambda: self._run(PROFILE.job))
         elif job == "profile" and self._measures and not self._device_known:
             QTimer.singleShot(0, lambda: self._run(MEASURE))
         elif job == "device" and self._measures:

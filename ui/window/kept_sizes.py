@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import QCoreApplication, QEvent, QObject, QSize, Qt
 from PySide6.QtWidgets import QDockWidget, QMainWindow, QStyle
 
 _PLACED = (QEvent.Type.Resize, QEvent.Type.Move)
 """Told of a dock that gets another size, and of one that comes to the front among tabs."""
+STAGE, OUTSIDE = "stage", "outside"
+"""Names of the stage's size, and of that of column and drawer, among those of docks."""
+
+Sizes = Mapping[str, QSize]
+"""By name."""
 
 
 class KeptSizes(QObject):
@@ -23,10 +28,34 @@ class KeptSizes(QObject):
         self._stage, self._docks = stage, docks
         self._settled, self._outside = QSize(), QSize()
         self._sizes: dict[QDockWidget, QSize] = {}
+        self._earlier: Sizes | None = None
         for watched in (stage, *docks):
             watched.installEventFilter(self)
 
+    def sizes(self) -> Sizes:
+        """What a later window may :meth:`take`; empty before the stage was seen."""
+        if not self._outside.isValid():
+            return {}
+        docks = {dock.objectName(): size for dock, size in self._sizes.items()}
+        return {STAGE: self._settled, OUTSIDE: self._outside, **docks}
+
+    def take(self, sizes: Sizes) -> None:
+        """Sizes of an earlier window, for the moment at which the stage is seen first: Qt keeps
+        how much of the stage each dock had, and a stage without a verdict above it is higher."""
+        self._earlier = sizes if {STAGE, OUTSIDE} <= sizes.keys() else None
+
+    def _put_earlier(self, sizes: Sizes) -> None:
+        self._earlier = None
+        if layout := self._stage.layout():
+            layout.activate()  # tells which docks are in front, and learns their sizes
+        self._settled, self._outside = sizes[STAGE], sizes[OUTSIDE]
+        self._sizes = {d: sizes[d.objectName()] for d in self._docks if d.objectName() in sizes}
+        self._put_back()
+        self._settled = self._stage.size()
+
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if watched is self._stage and event.type() == QEvent.Type.Show and self._earlier:
+            self._put_earlier(self._earlier)
         if event.type() not in _PLACED:
             return False
         seen = self._stage.isVisible()  # else it is not shown yet, or is taken apart

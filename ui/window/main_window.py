@@ -34,6 +34,7 @@ from nnjit_studio.ui.verdict.control import VERDICT, VerdictControl
 from nnjit_studio.ui.verdict.panel import VerdictPanel
 from nnjit_studio.ui.widgets.panel import Panel, vbox
 from nnjit_studio.ui.widgets.plots import PlotPanel
+from nnjit_studio.ui.widgets.tab_order import bring_to_sight, next_in_sight
 from nnjit_studio.ui.widgets.themes import Themes
 from nnjit_studio.ui.window.backend_choice import BackendChoice
 from nnjit_studio.ui.window.closing import Closing
@@ -183,11 +184,13 @@ class StudioWindow(QMainWindow):
             self.setWindowState(Qt.WindowState.WindowMaximized)
         self.docks.size()
         self.docks.keep_first_places()
-        geometry, state = self.settings.value("geometry"), self.settings.value("state")
+        geometry, state, sizes = map(self.settings.value, ("geometry", "state", "sizes"))
         if isinstance(geometry, QByteArray):
             self.restoreGeometry(geometry)
         if isinstance(state, QByteArray):
             self.docks.place(state)
+        if isinstance(sizes, dict):
+            self.docks.kept.take(sizes)
 
     def _handlers(self) -> dict[str, Callable[[], object]]:
         """What the window's own actions do, by their ids."""
@@ -259,11 +262,17 @@ class StudioWindow(QMainWindow):
             plot.reset()
 
     def focusNextPrevChild(self, forward: bool) -> bool:
-        """Tab passes over what the welcome page covers."""
-        first, moved = self.focusWidget(), super().focusNextPrevChild(forward)
-        while moved and self.welcome.covers(self.focusWidget()):
-            moved = super().focusNextPrevChild(forward) and self.focusWidget() is not first
-        return moved
+        """Tab goes to what is in sight."""
+
+        def covered(widget: QWidget) -> bool:
+            return self.welcome.covers(widget) or self.docks.hide(widget)
+
+        found = next_in_sight(self, self.docks.stage, covered, forward)
+        if found is not None:
+            reasons = Qt.FocusReason
+            found.setFocus(reasons.TabFocusReason if forward else reasons.BacktabFocusReason)
+            bring_to_sight(found)
+        return found is not None
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """No key is dead: that of an action which is not possible now says why."""
@@ -292,6 +301,7 @@ class StudioWindow(QMainWindow):
         if not self.closing.begun:
             self.settings.setValue("geometry", self.saveGeometry())
             self.settings.setValue("state", self.docks.places())
+            self.settings.setValue("sizes", self.docks.kept.sizes())
             self.settings.sync()
             self.page.end()
             self.closing.begin()

@@ -13,7 +13,9 @@ from typing import Any
 
 from nnjit_studio.analysis.profile.records import ModelProfile, StepProfile
 from nnjit_studio.errors import UserError
+from nnjit_studio.records.outcomes import FASTER, NOT_TOLD_APART, SLOWER
 from nnjit_studio.support.tables import text_table
+from nnjit_studio.verdict.text import milliseconds
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,13 @@ class StepDelta:
     """What the second profile saves: positive is faster."""
     ratio: float | None
     """First over second, above 1 is faster; None where a side is missing or took no time."""
+    told_apart: bool
+    """Whether the medians are further apart than half of both interquartile ranges."""
+
+    @property
+    def outcome(self) -> str:
+        """``faster``, ``slower`` or ``not told apart``."""
+        return (FASTER if self.gain_ms > 0 else SLOWER) if self.told_apart else NOT_TOLD_APART
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,8 @@ class Comparison:
     before_ms: float
     after_ms: float
     steps: tuple[StepDelta, ...]
+    told_apart: bool
+    """Whether the intervals of both times exclude each other; the runs were not in turns."""
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "ratio": self.before_ms / self.after_ms if self.after_ms else None}
@@ -69,14 +80,10 @@ def compare(before: ModelProfile, after: ModelProfile) -> Comparison:
     """Steps are matched by node and workload, then by node, then by workload in order."""
     rows = [_delta(a, b) for a, b in _pairs(before.steps, after.steps)]
     rows.sort(key=lambda row: -row.gain_ms)
-    return Comparison(
-        after.model,
-        _label(before),
-        _label(after),
-        before.warm.median_ms,
-        after.warm.median_ms,
-        tuple(rows),
-    )
+    old, new = before.warm.estimate, after.warm.estimate
+    apart = old.high < new.low or new.high < old.low
+    labels = _label(before), _label(after)
+    return Comparison(after.model, *labels, old.ms, new.ms, tuple(rows), apart)
 
 
 def _label(profile: ModelProfile) -> str:
@@ -114,6 +121,8 @@ def _delta(before: StepProfile | None, after: StepProfile | None) -> StepDelta:
     known = after or before
     assert known is not None
     old, new = before.ms if before else None, after.ms if after else None
+    both = before is not None and after is not None
+    apart = both and abs(before.ms - after.ms) > (before.iqr_ms + after.iqr_ms) / 2
     return StepDelta(
         known.node,
         known.workload,
@@ -121,6 +130,7 @@ def _delta(before: StepProfile | None, after: StepProfile | None) -> StepDelta:
         new,
         (old or 0.0) - (new or 0.0),
         old / new if old is not None and new else None,
+        apart,
     )
 
 
@@ -166,16 +176,16 @@ def as_text(comparison: Comparison) -> str:
         for node, workload, old, new, gain, ratio in _cells(comparison)
     )
     lines = [headline(comparison), "", text_table(COLUMNS, rows, left=(0, 1))]
-    kinds = Counter(
-        "one side only" if r.ratio is None else "faster" if r.gain_ms > 0 else "not faster"
-        for r in comparison.steps
-    )
+    kinds = Counter("one side only" if r.ratio is None else r.outcome for r in comparison.steps)
     lines += ["", ", ".join(f"{count} {kind}" for kind, count in kinds.items()) + "."]
     return "\n".join(lines)
 
 
 def headline(comparison: Comparison) -> str:
-    """Both times, what they were taken on, and how much faster the second is."""
+    """Both times, what they were taken on, and how much faster the second is, if that is known."""
     c = comparison
-    ratio = f", {c.before_ms / c.after_ms:.2f} times as fast" if c.after_ms else ""
-    return f"{c.model}: {c.before_ms:.3f} ms ({c.before}) to {c.after_ms:.3f} ms ({c.after}){ratio}"
+    outcome = NOT_TOLD_APART
+    if c.told_apart and c.after_ms:
+        outcome = f"{c.before_ms / c.after_ms:.2f} times as fast"
+    times = f"{milliseconds(c.before_ms)} ({c.before}) to {milliseconds(c.after_ms)} ({c.after})"
+    return f"{c.model}: {times}, {outcome}"

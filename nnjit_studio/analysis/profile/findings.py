@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from nnjit_studio.analysis.profile.records import ModelProfile, StepProfile
 from nnjit_studio.model.readable import operators_of
+from nnjit_studio.verdict.text import milliseconds
 
 NOTHING_TO_GAIN = 85.0
 """Percent of the roof."""
@@ -114,7 +115,7 @@ def _group(kind: str, steps: Sequence[StepProfile]) -> Finding:
     gain = sum(s.share * (1 - min(100.0, s.percent_of_roof or 0.0) / 100) for s in known)
     return Finding(
         f"{at}: at most {gain:.0%} of the whole to gain; furthest off is {worst.node} "
-        f"({worst.percent_of_roof:.0f}%, {worst.ms:.3g} ms).",
+        f"({worst.percent_of_roof:.0f}%, {milliseconds(worst.ms)}).",
         (TUNE, SHOW, DIFF),
         worst.node,
     )
@@ -135,18 +136,18 @@ def _engine(profile: ModelProfile) -> Iterator[str]:
         share = own / profile.warm.median_ms
         if own > profile.warm.iqr_ms:
             yield (
-                f"A run takes {own:.3g} ms ({share:.1%}) more than its steps together, each timed "
-                "in runs of its own: the engine's share, or a machine that was busier meanwhile."
+                f"A run takes {milliseconds(own)} ({share:.1%}) more than its steps together, each "
+                "timed in runs of its own: the engine's share, or a machine that was busier then."
             )
         elif own < -profile.warm.iqr_ms:
             yield (
-                f"The steps together take {-own:.3g} ms more than a run: the machine was busier "
-                "when they were timed, so their times are too high."
+                f"The steps together take {milliseconds(-own)} more than a run: the machine was "
+                "busier when they were timed, so their times are too high."
             )
         else:
             yield (
-                f"The run takes {profile.warm.median_ms:.3g} ms, its steps together "
-                f"{profile.steps_ms:.3g} ms: no difference beyond the spread of the runs."
+                f"The run takes {milliseconds(profile.warm.median_ms)}, its steps together "
+                f"{milliseconds(profile.steps_ms)}: no difference beyond the spread of the runs."
             )
 
 

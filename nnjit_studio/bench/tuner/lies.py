@@ -21,7 +21,7 @@ from nnjit_studio.errors import CompileError
 from nnjit_studio.records import Kernel
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS
 from nnjit_studio.records.estimate import Ratio
-from nnjit_studio.records.gain import ModelGain
+from nnjit_studio.records.gain import UNCHANGED, ModelGain
 from nnjit_studio.records.gpu_candidate import parse_candidate
 from nnjit_studio.tuner import TuneOptions
 from nnjit_studio.tuner.events import Event, Failed, ModelCompared, ModelTimed, Swapped
@@ -45,6 +45,27 @@ class Shown:
 
     gain: ModelGain
     kernels: Kernels
+
+
+@dataclass(frozen=True)
+class BusySession:
+    """A session among busy processes: enough to repeat at another time what it showed."""
+
+    model: str
+    told: str
+    """The last outcome of its gain."""
+    shown: tuple[Shown, ...]
+    old_ratio: float | None
+    """The headline of old at its end."""
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> BusySession:
+        """Of what ``asdict`` made of one, and JSON of that."""
+        shown = [
+            Shown(ModelGain(**one["gain"]), tuple((w, s) for w, s in one["kernels"]))
+            for one in kept["shown"]
+        ]
+        return cls(**{**kept, "shown": tuple(shown)})
 
 
 @dataclass(frozen=True)
@@ -109,35 +130,55 @@ def old_headline(events: Sequence[Event]) -> float | None:
     return timed[0].ms / timed[-1].runs_ms[-1] if len(timed) > 1 else None
 
 
-def lie_session(
-    bench: Workbench, path: Path, seconds: float, processes: int, seed: int | None = None
-) -> tuple[list[Judged], dict[str, Any]]:
-    """One cold session among busy processes, its ratios repeated without them, and what it told.
-
-    With a ``seed`` its first kernels are drawn from the lite space, in its repetitions as well.
+def open_for_lies(bench: Workbench, path: Path, seed: int | None = None) -> None:
+    """Open a model; with a ``seed`` its first kernels are drawn from the lite space.
 
     Raises
     ------
-    CompileError, PageError, NnjitError
-        When the session fails.
+    ModelError, UserError, PageError
     """
     opened = bench.open_model(path)
     if seed is not None:
         page, now = bench.page, bench.compiler
         drawn = draw(opened.workloads, opened.packable, page.connect(), seed)
         page.compiler = DrawnFirst(now.process, now.version, now.passes_off, drawn)
+
+
+def busy_session(bench: Workbench, seconds: float, processes: int) -> BusySession:
+    """One cold session on the model that :func:`open_for_lies` opened, among busy processes.
+
+    Raises
+    ------
+    CompileError, PageError
+        When the session fails.
+    """
     with busy(processes):
         events = list(session_of(bench.model, TuneOptions(seconds=seconds)).run())
     if isinstance(events[-1], Failed):
         raise CompileError(events[-1].error["error"], events[-1].error["hint"])
-    shown, old = ratios_shown(events)[-LATEST:], old_headline(events)
-    judged = []
-    for place, each in enumerate(shown, 1):
-        quiet, level = _repeated(bench, each.kernels)
-        last = old if place == len(shown) else None
-        judged.append(Judged(opened.graph.name, each.gain, quiet, level, last))
     outcomes = [e.gain.outcome for e in events if isinstance(e, ModelCompared)]
-    return judged, {"model": opened.graph.name, "told": outcomes[-1] if outcomes else "unchanged"}
+    return BusySession(
+        bench.model.current.graph.name,
+        outcomes[-1] if outcomes else UNCHANGED,
+        tuple(ratios_shown(events)[-LATEST:]),
+        old_headline(events),
+    )
+
+
+def repeat(bench: Workbench, session: BusySession) -> list[Judged]:
+    """Its ratios, taken again by the same model on a machine that should be quiet now.
+
+    Raises
+    ------
+    CompileError, PageError
+        When that fails.
+    """
+    judged = []
+    for place, each in enumerate(session.shown, 1):
+        quiet, level = _repeated(bench, each.kernels)
+        last = session.old_ratio if place == len(session.shown) else None
+        judged.append(Judged(session.model, each.gain, quiet, level, last))
+    return judged
 
 
 def _repeated(bench: Workbench, kernels: Kernels) -> tuple[Ratio, float | None]:
@@ -162,7 +203,7 @@ def _kernel(bench: Workbench, workload: str, settings: str, tier: str) -> Kernel
     return result.kernels[0]
 
 
-def counts(judged: Sequence[Judged], sessions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def counts(judged: Sequence[Judged], sessions: Sequence[BusySession]) -> dict[str, Any]:
     """Sessions, ratios that were shown, and lies, of now and of old."""
     valid = [j for j in judged if j.valid]
     told = [j for j in valid if j.shown.told_apart]
@@ -174,8 +215,8 @@ def counts(judged: Sequence[Judged], sessions: Sequence[Mapping[str, Any]]) -> d
         "lies": sum(j.lie for j in told),
         "old_judged": len(old),
         "old_lies": sum(j.old_lie for j in old),
-        "too_busy": sum(s["told"] == "machine too busy" for s in sessions),
-        "not_told_apart": sum(s["told"] == "not told apart" for s in sessions),
+        "too_busy": sum(s.told == "machine too busy" for s in sessions),
+        "not_told_apart": sum(s.told == "not told apart" for s in sessions),
     }
 
 

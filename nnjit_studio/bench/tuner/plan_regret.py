@@ -54,7 +54,7 @@ def bench_plan_regret(
     most
         Combinations of a model; one with more is left out.
     minutes
-        After which no model is begun.
+        After which no model is begun, and no combination of the one before is tried any more.
 
     Raises
     ------
@@ -81,6 +81,9 @@ def bench_plan_regret(
         note(f"{opened.graph.name}: {end.settings} after {end.rounds} of {len(plans)} plans")
         found = []
         for ways in plans:
+            if time.monotonic() > end_s:
+                note(f"  {len(plans) - len(found) - 1} plans not tried after {minutes:g} minutes")
+                break
             if spell(ways) != end.settings:
                 found.append(_compared(bench, ways))
                 note(f"  {found[-1].settings}: {found[-1].place or found[-1].error}")
@@ -90,7 +93,7 @@ def bench_plan_regret(
                 "chosen": end.settings,
                 "rounds": end.rounds,
                 "seconds": tuned_s,
-                **regret_of(found),
+                **regret_of(found, len(plans)),
             }
         )
     if not rows:
@@ -112,14 +115,14 @@ def every_plan(choices: Sequence[PlanChoice]) -> Iterator[dict[str, str]]:
         yield {n: v for n, v in zip(names, values, strict=True) if v != rules[n]}
 
 
-def regret_of(found: Sequence[Combination]) -> dict[str, Any]:
-    """The best of the combinations, and what it would have saved."""
+def regret_of(found: Sequence[Combination], plans: int) -> dict[str, Any]:
+    """The best of the combinations that were tried of so many, and what it would have saved."""
     faster = [c for c in found if c.place is not None and c.place.low > 1]
     best = max(faster, key=lambda c: c.place.speedup if c.place else 0.0, default=None)
     speedup = best.place.speedup if best and best.place else 1.0
     most = max((c.place.high for c in found if c.place), default=1.0)
     return {
-        "plans": len(found) + 1,
+        "plans": plans,
         "measured": sum(c.place is not None for c in found) + 1,
         "best": best.settings if best else "",
         "regret": 1 - 1 / speedup,

@@ -104,7 +104,7 @@ def plan_regret(
     paths: tuple[Path, ...] = MODEL_FILES,
     zoo: str = ZOO,
     most: int = option(40, "Models with more combinations of choices are left out.", type=COUNT),
-    minutes: float = option(600.0, "After which no model is begun.", type=AT_LEAST_0),
+    minutes: float = option(600.0, "After which nothing more is tried.", type=AT_LEAST_0),
     target: TargetOptions = target_options("target", "threads", "no_sandbox"),
     output: Output = group(Output),
 ) -> None:

@@ -80,6 +80,7 @@ def test_a_dropped_profile_is_compared_with_the_model_that_is_open(
     window.dropped.drop([path])
     qtbot.waitUntil(lambda: window.profile.compare.before is not None)
     assert "Comparing with p.json" in window.message.text.text()
+    assert window.profile.tabs.currentWidget() is window.profile.compare
 
 
 def test_a_dropped_trace_says_where_it_opens(qtbot, window, tmp_path):

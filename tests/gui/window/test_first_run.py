@@ -52,9 +52,10 @@ def test_tuning_takes_the_place_of_what_nobody_asked_for(
         lambda: bool(workbench.tuned_seconds) and eager_window.session.worker.job == "tune"
     )
     assert not eager_window.message.isVisible(), "nothing failed"
-    workbench.release.set()
-    qtbot.waitUntil(lambda: not eager_window.session.worker.job)
     assert "profile" not in eager_window.session.results
+    workbench.release.set()
+    qtbot.waitUntil(lambda: "profile" in eager_window.session.results)
+    assert "tune" in eager_window.session.results, "it came after the tuning"
 
 
 def test_stop_ends_it_too(qtbot, eager_window, workbench, model_file):
@@ -72,3 +73,12 @@ def test_a_script_runs_what_it_says_alone(qtbot, window, workbench, model_file):
     wait_job(qtbot, window, "open", lambda: window.open_model(model_file))
     qtbot.wait(30)
     assert not workbench.profiled
+
+
+def test_while_a_model_is_opened_nobody_is_told_to_open_one(qtbot, window, model_file):
+    said = window.panel("profile").nothing.words
+    assert "Open a model first" in said.text()
+    assert window.open_model(model_file)
+    assert said.text() == "The model is being opened."
+    qtbot.waitUntil(lambda: not window.session.busy)
+    assert said.text().startswith("No profile yet")

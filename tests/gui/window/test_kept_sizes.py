@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from gui_fakes import engine_label, finish
+from gui_window import StudioWindow
 from PySide6.QtCore import Qt
 
 
@@ -86,3 +88,22 @@ def test_an_edge_that_was_moved_under_a_message_stays(qtbot, window, docks):
     qtbot.waitUntil(lambda: docks.stage.height() == stage)
     assert below.height() == pytest.approx(wanted, abs=2)
     assert middle.height() < before - 40
+
+
+def test_a_later_window_has_the_sizes_of_the_one_before(qtbot, window, docks, workbench, settings):
+    """Its stage is seen first without what stood above it."""
+    window.message.say("Written: m.zip.", "good")
+    qtbot.wait(50)
+    before = sizes(docks)
+    window.close()
+    later = StudioWindow(workbench, engine_label, settings)
+    qtbot.addWidget(later, before_close_func=lambda w: finish(qtbot, workbench, w))
+    later.show()
+    later.welcome.leave()
+    later.message.hide()
+    later.resize(1280, 720)
+    qtbot.wait(50)
+    assert sizes(later.docks) == pytest.approx(before, abs=3)
+    later.message.say("Written: m.zip.", "good")
+    qtbot.wait(50)
+    assert sizes(later.docks) == pytest.approx(before, abs=3)

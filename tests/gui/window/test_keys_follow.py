@@ -36,3 +36,45 @@ def test_a_dock_that_comes_to_the_front_takes_the_keys_from_the_one_behind(qtbot
 def test_a_dock_beside_leaves_the_keys_where_they_are(opened):
     opened.docks.show("database")
     assert opened.focusWidget() is opened.panel("graph").view
+
+
+def test_a_button_that_starts_and_stops_keeps_the_keys(qtbot, opened, workbench):
+    workbench.hold = True
+    button = opened.header.button
+    button.setFocus()
+    QTest.keyClick(button, Qt.Key.Key_Space)
+    assert opened.session.busy == "tune" and button.text() == "Stop"
+    assert opened.focusWidget() is button
+    workbench.release.set()
+    qtbot.waitUntil(lambda: not opened.session.busy)
+    assert opened.focusWidget() is button and button.text() == "Start tuning"
+
+
+def test_tab_leaves_a_table(qtbot, opened):
+    wait_job(qtbot, opened, "profile", lambda: opened.actions_by_id["profile"].trigger() is None)
+    table = opened.focusWidget()
+    assert table is opened.panel("profile").view and table.model().rowCount() > 1
+    QTest.keyClick(table, Qt.Key.Key_Tab)
+    assert opened.focusWidget() is not table
+
+
+def test_tab_goes_through_all_that_is_in_sight_as_it_is_read(qtbot, opened):
+    wait_job(qtbot, opened, "profile", lambda: opened.actions_by_id["profile"].trigger() is None)
+    opened.header.button.setFocus()
+    names = [focused(opened)]
+    while QTest.keyClick(opened.focusWidget(), Qt.Key.Key_Tab) is None and len(names) < 120:
+        if opened.focusWidget() is opened.header.button:
+            break
+        used = opened.focusWidget()
+        behind = [key for key, dock in opened.docks.items() if dock.y() < 0]  # as Qt puts it
+        assert not any(opened.docks[key].isAncestorOf(used) for key in behind)
+        names.append(focused(opened))
+    assert len(names) < 120, "it comes round"
+    wanted = [
+        "Start or stop", "Backend", "Profile: start or stop", "Profile: filter", "Save profile",
+        "Profile", "Rates of", "Lite space: filter", "Lite space", "Tuning budget",
+    ]  # fmt: skip
+    assert [name for name in names if name in wanted] == wanted
+    assert "Find in graph" not in names, "it is behind a tab"
+    QTest.keyClick(opened.focusWidget(), Qt.Key.Key_Backtab)
+    assert focused(opened) == names[-1]

@@ -54,6 +54,13 @@ def test_what_is_behind_a_tab_is_made_when_it_is_seen(window):
     assert window.docks["faster"].widget() is None
 
 
+def test_a_dock_that_floats_from_behind_its_tab_has_its_view(window):
+    dock = window.docks["database"]
+    assert dock.made is None
+    dock.setFloating(True)
+    assert dock.made is not None and dock.made.isVisible() and dock.seen
+
+
 def test_settings_hold_at_once_where_they_can(qtbot, window, workbench, model_file):
     window.actions_by_id["settings"].trigger()
     dialog = window.findChild(preferences.PreferencesDialog)
