@@ -4,6 +4,7 @@
 fetched with npm when this is run, and are no part of the repository.
 
     python benchmarks/wasm_corpus.py [--folder out/wasm-corpus] [--markdown benchmarks/results.md]
+        [--only PACKAGE ...] [--look]
     python benchmarks/wasm_corpus.py --pin PACKAGE@VERSION ...
 """
 
@@ -15,6 +16,7 @@ import json
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 from collections.abc import Iterator
 from datetime import date
@@ -22,7 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from nnjit_studio.errors import NnjitError
+from nnjit_studio.foreign_wasm.inspection.survey import survey_file
+from nnjit_studio.foreign_wasm.offload.loops import find_loops
+from nnjit_studio.foreign_wasm.turbo.candidates import find
 from nnjit_studio.support.tables import text_table
+from nnjit_studio.wasm_file.module import read
 from nnjit_studio.wasm_file.round_trip import round_trip
 
 CORPUS = Path(__file__).with_suffix(".json")
@@ -76,7 +82,20 @@ def corpus() -> list[dict[str, Any]]:
     return found
 
 
-def check(entry: dict[str, Any], folder: Path) -> Iterator[tuple[object, ...]]:
+def look(name: str, data: bytes) -> str:
+    """What ``nnjit inspect``, ``offload`` and ``turbo`` find in a module."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "module.wasm"
+        path.write_bytes(data)
+        problems = sum(bool(f.problem) for f in survey_file(path).functions)
+        loops = find_loops(path, lambda _: None)
+    fit = sum(loop.told["pattern"] != "" for loop in loops)
+    carried = find(read(data), registers=15, fma=True).vector_loops
+    told = f"{fit} of {len(loops)} loops fit a GPU, {carried} carry vectors"
+    return f"{name}: {problems} functions not read, {told}"
+
+
+def check(entry: dict[str, Any], folder: Path, looks: bool) -> Iterator[tuple[object, ...]]:
     """A row for each file of a package."""
     data = dict(wasm_files(fetch(f"{entry['package']}@{entry['version']}", folder)))
     for file in entry["files"]:
@@ -88,10 +107,12 @@ def check(entry: dict[str, Any], folder: Path) -> Iterator[tuple[object, ...]]:
         begun = time.perf_counter()
         try:
             trip = round_trip(found)
+            seconds = f"{time.perf_counter() - begun:.1f}"
+            if looks:
+                print(look(name, found), flush=True)
         except NnjitError as e:
             yield name, len(found), 0, 0, 0, 0, "", e.error
             continue
-        seconds = f"{time.perf_counter() - begun:.1f}"
         counts = (trip.functions, trip.identical, trip.padded, len(trip.unknown))
         yield (name, len(found), *counts, seconds, "; ".join(sorted(set(trip.unknown))) or "same")
 
@@ -100,6 +121,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("out/wasm-corpus"))
     parser.add_argument("--pin", nargs="*", default=[], metavar="PACKAGE@VERSION")
+    parser.add_argument("--only", nargs="*", default=[], metavar="PACKAGE")
+    parser.add_argument("--look", action="store_true", help="also inspect, and look for loops")
     parser.add_argument("--markdown", type=Path)
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
@@ -107,14 +130,15 @@ def main() -> int:
         pin(given.pin, given.folder)
         return 0
     rows: list[tuple[object, ...]] = []
-    for entry in corpus():
-        for row in check(entry, given.folder):
+    chosen = [e for e in corpus() if not given.only or e["package"] in given.only]
+    for entry in chosen:
+        for row in check(entry, given.folder, given.look):
             rows.append(row)
             print(*row, sep="  ", flush=True)
     bad = [row for row in rows if row[-1] != "same"]
     functions, identical, padded = (sum(row[n] for row in rows) for n in (2, 3, 4))  # type: ignore[misc]
     said = (
-        f"{len(corpus())} packages, {len(rows)} modules, {sum(row[1] for row in rows):,} bytes, "  # type: ignore[misc]
+        f"{len(chosen)} packages, {len(rows)} modules, {sum(row[1] for row in rows):,} bytes, "  # type: ignore[misc]
         f"{functions:,} functions: {len(rows) - len(bad)} modules are the same after decoding and "
         f"encoding; {identical:,} functions byte for byte from their instructions, {padded:,} with "
         f"padded numbers and {functions - identical - padded:,} not understood, which are copied."

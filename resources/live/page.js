@@ -26,7 +26,7 @@ const at = (/** @type {string} */ path) => new URL(path, root).href;
 const bytesOf = async (/** @type {string} */ path) => new Uint8Array(await (await fetch(at(path))).arrayBuffer());
 const breathe = () => new Promise((resolve) => setTimeout(resolve));
 /** @type {Record<string, any>} */
-const ARRAYS = { float32: Float32Array, int64: BigInt64Array, int32: Int32Array, bool: Uint8Array, uint8: Uint8Array, int8: Int8Array };
+const ARRAYS = { float32: Float32Array, float64: Float64Array, int64: BigInt64Array, int32: Int32Array, bool: Uint8Array, uint8: Uint8Array, int8: Int8Array };
 
 /** @param {Job} job @param {Live} live */
 async function open(job, live) {

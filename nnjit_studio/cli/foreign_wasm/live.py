@@ -30,7 +30,9 @@ class LiveOptions:
     seconds: float = option(15.0, "Time limit of the tuning.", type=AT_LEAST_0)
     inputs: Path | None = same(INPUTS)
     race: int = option(
-        0, "Then compare all kernels in turns, so many rounds, at least 2.", type=click.IntRange(0)
+        0,
+        "Then compare all kernels in turns, for so many rounds unless the best is told sooner.",
+        type=click.IntRange(0),
     )
     swaps: int = option(0, "Then swap kernels before so many inferences.", type=click.IntRange(0))
     no_sandbox: bool = same(OPTIONS["no_sandbox"])

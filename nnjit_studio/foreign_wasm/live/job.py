@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import onnx
 from numpy.typing import NDArray
 
 from nnjit_studio.compiler.onnx_file.check import load_model
 from nnjit_studio.errors import UserError, WasmError
 from nnjit_studio.foreign_wasm.live.dispatch import dispatch_module
 from nnjit_studio.foreign_wasm.live.rewrite import swappable
+from nnjit_studio.foreign_wasm.model_inputs import input_specs, written
 from nnjit_studio.foreign_wasm.turbo.kernels.callers import refused
 from nnjit_studio.foreign_wasm.turbo.kernels.find import find
 from nnjit_studio.foreign_wasm.turbo.kernels.gate import REFERENCE, SCRATCH_PAGES
 from nnjit_studio.foreign_wasm.turbo.kernels.module import donor_module
-from nnjit_studio.model import NUMPY_DTYPES, TensorSpec
 from nnjit_studio.model.feeds import seeded_feeds
+from nnjit_studio.model.given_shapes import GivenShapes
 from nnjit_studio.wasm_file import edit
 from nnjit_studio.wasm_file.module import Module, read
 
@@ -94,12 +93,12 @@ def write_job(
     Raises
     ------
     ModelError
-        When the model cannot be read.
+        When the model cannot be read, or an input has an open size and no array is given for it.
     UserError
-        When an input has an open size and no array is given for it.
+        When a given input has a type that is not passed on.
     """
     loaded = load_model(model)
-    given = feeds if feeds is not None else seeded_feeds(_inputs(loaded, model))
+    given = feeds if feeds is not None else seeded_feeds(input_specs(loaded, GivenShapes()))
     library, glue = _library(runtime)
     modules = {
         "wasm": swappable(runtime.module, runtime.kernels),
@@ -118,7 +117,7 @@ def write_job(
         "functions": [f"f{index}" for index in runtime.kernels],
         "onnx": "files/model.onnx",
         "threads": threads,
-        "inputs": [_written(n, name, data, folder) for n, (name, data) in enumerate(given.items())],
+        "inputs": [{**told, "file": f"files/{told['file']}"} for told in written(given, folder)],
     }
     (folder / "job.json").write_text(json.dumps(job))
 
@@ -140,35 +139,3 @@ def _library(runtime: Runtime) -> tuple[str, str]:
             "Give the file in the folder dist of onnxruntime-web.",
         )
     return library, glue
-
-
-def _inputs(model: onnx.ModelProto, path: Path) -> Sequence[TensorSpec]:
-    names = {onnx.helper.np_dtype_to_tensor_dtype(d): name for name, d in NUMPY_DTYPES.items()}
-    weights = {tensor.name for tensor in model.graph.initializer}
-    specs: list[TensorSpec] = []
-    for port in model.graph.input:
-        if port.name in weights:
-            continue
-        tensor = port.type.tensor_type
-        shape = tuple(d.dim_value for d in tensor.shape.dim)
-        if 0 in shape or tensor.elem_type not in names:
-            raise UserError(
-                f"The input {port.name} of {path.name} has an open size or another type.",
-                "Give arrays for the inputs with --inputs.",
-            )
-        specs.append(TensorSpec(port.name, shape, names[tensor.elem_type]))
-    return specs
-
-
-def _written(number: int, name: str, data: NDArray[Any], folder: Path) -> dict[str, Any]:
-    dtype = next((n for n, d in NUMPY_DTYPES.items() if d == data.dtype), None)
-    if dtype is None or dtype == "f16":
-        raise UserError(f"The input {name} is {data.dtype}.", "Give float32 or integers.")
-    file = f"input{number}.bin"
-    (folder / file).write_bytes(np.ascontiguousarray(data).tobytes())
-    return {
-        "name": name,
-        "type": data.dtype.name,
-        "dims": list(data.shape),
-        "file": f"files/{file}",
-    }

@@ -17,14 +17,18 @@ from nnjit_studio.support.tables import text_table
 from nnjit_studio.tuner.events import Event
 
 SAMPLE_MS = 20.0
+ROUNDS_OF_ALL, MORE_ROUNDS = 24, 12
+BEHIND = 0.03
+"""Whether the winner is further behind than this is what a race is to tell."""
 
 
 @dataclass(frozen=True)
 class Raced(Event, name="raced"):
     """All kernels that were proven, and the originals, in turns between ordinary inferences.
 
-    ``rows`` hold settings and the median, least and quartiles of the model's ms; ``behind`` is how
-    much slower the winner is than the best, as a share, with the ends of its interval.
+    ``rows`` hold settings and the median, least and quartiles of the model's ms, in the rounds of
+    all; ``behind`` is how much slower the winner is than the best, as a share, with the ends of its
+    interval, in as many ``rounds`` as it took to tell.
     """
 
     rows: tuple[dict[str, Any], ...]
@@ -33,6 +37,7 @@ class Raced(Event, name="raced"):
     behind: float
     low: float | None
     high: float | None
+    rounds: int
 
     def text(self) -> str:
         """For a person."""
@@ -45,7 +50,7 @@ class Raced(Event, name="raced"):
         if self.low is not None and self.high is not None:
             between = f" ({1 + self.low:.3f} to {1 + self.high:.3f})"
         took = f"{1 + self.behind:.3f}{between} times as long as the best"
-        return f"{table}\nThe winner takes {took}."
+        return f"{table}\nThe winner takes {took}, in {self.rounds} rounds."
 
 
 @dataclass(frozen=True)
@@ -67,23 +72,34 @@ class Swaps(Event, name="swaps"):
         )
 
 
-def race(page: LivePage, session: LiveSession, rounds: int, t_s: float) -> Raced:
-    """Compare the winner with every other set of kernels."""
-    kernels = [session.plain, *session.donors]
-    samples = page.race(kernels, max(2, rounds), SAMPLE_MS)
-    rows = tuple(_row(kernel, ms) for kernel, ms in zip(kernels, samples, strict=True))
-    names = [kernel.settings for kernel in kernels]
-    best, slower = behind(samples, names.index(session.winner.settings))
+def race(page: LivePage, session: LiveSession, rounds: int) -> Raced:
+    """Compare the winner with every other set of kernels, until it is told how far it is behind.
+
+    A set that is proven slower than the winner is not met again. ``rounds`` are the most.
+    """
+    winner, left = session.winner, [session.plain, *session.donors]
+    of_all = max(2, min(rounds, ROUNDS_OF_ALL))
+    samples = dict(zip(left, page.race(left, of_all, SAMPLE_MS), strict=True))
+    rows = tuple(_row(kernel, samples[kernel]) for kernel in left)
+    while True:
+        left = [k for k in left if k is winner or Ratio.of(samples[winner], samples[k]).high > 1]
+        best, slower = behind([samples[k] for k in left], left.index(winner))
+        told = slower.high <= 1 + BEHIND or slower.low > 1 + BEHIND
+        if told or slower.pairs >= rounds:
+            break
+        more = min(MORE_ROUNDS, rounds - slower.pairs)
+        for kernel, ms in zip(left, page.race(left, more, SAMPLE_MS), strict=True):
+            samples[kernel] += ms
     low, high = (slower.low - 1, slower.high - 1) if slower.known else (None, None)
-    winner = session.winner.settings
-    return Raced(t_s, rows, winner, names[best], slower.value - 1, low, high)
+    told_of = winner.settings, left[best].settings, slower.value - 1, low, high
+    return Raced(session.t_s(), rows, *told_of, slower.pairs)
 
 
 def behind(samples: Sequence[Sequence[float]], mine: int) -> tuple[int, Ratio]:
     """Which kernel is the best, and how many times the time of it one of them takes.
 
     The fastest of many medians is one that was lucky, too. So the best of one half of the rounds is
-    met in the other half.
+    met in the other half. The interval holds for the largest of the ratios to all of them.
 
     Parameters
     ----------
@@ -97,7 +113,10 @@ def behind(samples: Sequence[Sequence[float]], mine: int) -> tuple[int, Ratio]:
     for chosen, met in ((even, odd), (odd, even)):
         best = int(np.argmin(np.median(shares[:, chosen], axis=1)))
         pairs += zip(ms[mine, met].tolist(), ms[best, met].tolist(), strict=True)
-    return int(np.argmin(np.median(shares, axis=1))), Ratio.of(*zip(*pairs, strict=True))
+    every = [Ratio.of(samples[mine], others) for others in samples]
+    low, high = max(r.low for r in every), max(r.high for r in every)
+    value = Ratio.of(*zip(*pairs, strict=True)).value
+    return int(np.argmin(np.median(shares, axis=1))), Ratio(value, low, high, len(pairs))
 
 
 def swaps(page: LivePage, session: LiveSession, count: int, t_s: float) -> Swaps:

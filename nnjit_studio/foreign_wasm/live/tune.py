@@ -31,7 +31,7 @@ class LiveRequest:
     feeds
         Inputs by name; None for seeded ones.
     race
-        Rounds in which all kernels are compared in turns.
+        The most rounds in which kernels are compared in turns.
     swaps
         Inferences with a swap before each.
     """
@@ -71,7 +71,7 @@ def tune(wanted: LiveRequest, records: Records, clock: Clock) -> Iterator[Event]
             session = LiveSession(Setting(*about, records, clock), wanted.seconds)
             yield from session.events()
             if wanted.race:
-                yield race(page, session, wanted.race, session.t_s())
+                yield race(page, session, wanted.race)
             if wanted.swaps:
                 yield swaps(page, session, wanted.swaps, session.t_s())
             yield session.answers()

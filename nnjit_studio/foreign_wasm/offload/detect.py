@@ -16,8 +16,8 @@ from nnjit_studio.foreign_wasm.offload.nest import Nest, normalise
 from nnjit_studio.wasm_file.instructions import decode
 from nnjit_studio.wasm_file.module import Module
 
-MOST_INSTRUCTIONS = 60_000
-"""Of a function; larger ones are left alone."""
+MOST_INSTRUCTIONS, MOST_DEPTH = 60_000, 200
+"""Of a function; larger ones, and those with more blocks in one another, are left alone."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def of_function(module: Module, index: int) -> list[Verdict]:
     if not loops:
         return []
     place = Place(index, module.name_of(index), loops)
-    if len(body.instructions) > MOST_INSTRUCTIONS:
+    if len(body.instructions) > MOST_INSTRUCTIONS or code.depth > MOST_DEPTH:
         return [_stays(code, place, i, "size") for i in loops]
     walk = Walk(code, lambda f: _arity(module, module.type_index(f)), lambda t: _arity(module, t))
     try:

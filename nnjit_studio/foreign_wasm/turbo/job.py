@@ -20,7 +20,7 @@ from nnjit_studio.foreign_wasm.turbo.kernels.gate import Judged, judge, with_don
 from nnjit_studio.foreign_wasm.turbo.kernels.gate import best as best_donors
 from nnjit_studio.foreign_wasm.turbo.licence import licence_of
 from nnjit_studio.foreign_wasm.turbo.outputs import Outputs, outputs_for, write
-from nnjit_studio.foreign_wasm.turbo.targets import target_of
+from nnjit_studio.foreign_wasm.turbo.targets import registers_of
 from nnjit_studio.wasm_file import edit
 from nnjit_studio.wasm_file.module import Module, read
 
@@ -80,7 +80,7 @@ def turbo(file: Path, out: Path | None, options: TurboOptions, note: Note) -> Tu
     outputs = outputs_for(file, out)
     module = _read(file)
     engine = engine_of(options.target, options.no_sandbox)
-    registers = options.registers or target_of(engine.kind, platform.machine()).vectors
+    registers = options.registers or registers_of(engine.kind, platform.machine())
     found = find(module, registers, options.fma)
     note(f"{len(module.bodies)} functions, {found.vector_loops} loops carry vectors")
     if not found.candidates:

@@ -17,12 +17,12 @@ from nnjit_studio.engine.pages.opening import Opening
 from nnjit_studio.engine.pages.rounds import RoundsPolicy
 from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.errors import UserError
+from nnjit_studio.foreign_wasm.model_inputs import written
 
 PAGE_TIMEOUT_S = 600.0
 _SCRIPTS = {"": "wasm", "jsep": "all", "jspi": "jspi", "asyncify": "webgpu"}
 """Script of ONNX Runtime Web, ``ort.NAME.min.mjs``, that loads a flavour of the module."""
 _STEM = "ort-wasm-simd-threaded"
-_TYPES = ("float32", "float64", "int64", "int32", "uint8", "int8", "bool")
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def run_model(
             "builds": {build: f"{build}.wasm" for build in builds},
             "threads": threads,
             "onnx": "model.onnx",
-            "inputs": [_input(folder, n, *feed) for n, feed in enumerate(feeds.items())],
+            "inputs": written(feeds, folder),
             "policy": asdict(policy) if policy else None,
         }
         (folder / "job.json").write_text(json.dumps(job))
@@ -123,17 +123,6 @@ def run_model(
         for build in builds
     }
     return ModelRun(outputs, told["samples_ms"], told["user_agent"], told["versions"])
-
-
-def _input(folder: Path, number: int, name: str, data: NDArray[Any]) -> dict[str, Any]:
-    if data.dtype.name not in _TYPES:
-        raise UserError(
-            f"The input {name!r} has the type {data.dtype}, which is not passed on.",
-            f"Use {', '.join(_TYPES)}.",
-        )
-    file = f"input{number}.bin"
-    (folder / file).write_bytes(np.ascontiguousarray(data).tobytes())
-    return {"name": name, "type": data.dtype.name, "dims": list(data.shape), "file": file}
 
 
 def differences(run: ModelRun, build: str, original: str) -> dict[str, float]:

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 from onnx import TensorProto, helper
 from wasm_builder import END, nops, op
@@ -12,8 +13,9 @@ from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.browsers.flags import Browser
 from nnjit_studio.errors import ModelError, TargetError, UserError
 from nnjit_studio.foreign_wasm.inspection.hotspots.pages import Sampling, sample_page
-from nnjit_studio.foreign_wasm.inspection.hotspots.runtimes import input_specs
 from nnjit_studio.foreign_wasm.inspection.hotspots.samples import hotspots
+from nnjit_studio.foreign_wasm.model_inputs import input_specs, written
+from nnjit_studio.model.feeds import seeded_feeds
 from nnjit_studio.model.given_shapes import GivenShapes
 
 NO_SANDBOX = hasattr(os, "geteuid") and os.geteuid() == 0
@@ -72,9 +74,13 @@ def test_inputs_of_a_model_that_we_do_not_import(tmp_path: Path) -> None:
     node_ = helper.make_node("OfSomebody", ["ids"], ["out"], domain="their.own")
     graph = helper.make_graph([node_], "g", [ids], [out])
     imports = [helper.make_opsetid("", 18), helper.make_opsetid("their.own", 1)]
-    path = tmp_path / "m.onnx"
-    path.write_bytes(helper.make_model(graph, opset_imports=imports).SerializeToString())
-    ((spec, kind),) = input_specs(path, GivenShapes(dims={"batch": 3}))
-    assert (spec.shape, spec.dtype, kind) == ((3, 8), "i64", "int64")
+    model = helper.make_model(graph, opset_imports=imports)
+    (spec,) = input_specs(model, GivenShapes(dims={"batch": 3}))
+    assert (spec.shape, spec.dtype) == ((3, 8), "i64")
+    (told,) = written(seeded_feeds([spec]), tmp_path)
+    assert told == {"name": "ids", "type": "int64", "dims": [3, 8], "file": "input0.bin"}
+    assert (tmp_path / "input0.bin").stat().st_size == 3 * 8 * 8
+    with pytest.raises(UserError, match="'ids' has the type float16, which is not passed on"):
+        written({"ids": np.zeros(2, np.float16)}, tmp_path)
     with pytest.raises(ModelError, match="'batch' of the input 'ids' is open"):
-        input_specs(path, GivenShapes())
+        input_specs(model, GivenShapes())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -59,12 +60,27 @@ class Code:
     def loops(self) -> Iterator[int]:
         return (i for i, name in enumerate(self.names) if name == "loop")
 
+    @cached_property
+    def depth(self) -> int:
+        """Most blocks that lie in one another."""
+        deepest, around = 0, list[int]()
+        for begin, end in sorted(self.ends.items()):
+            while around and around[-1] < begin:
+                around.pop()
+            around.append(end)
+            deepest = max(deepest, len(around))
+        return deepest
+
+    @cached_property
+    def _writes(self) -> tuple[list[int], list[int]]:
+        """Instructions that set locals, and which they set."""
+        at = [i for i, name in enumerate(self.names) if name in WRITES]
+        return at, [self.instructions[i].immediates[0] for i in at]
+
     def written(self, begin: int, end: int) -> list[int]:
         """Locals that these instructions set."""
-        within = range(begin, end + 1)
-        return sorted(
-            {self.instructions[i].immediates[0] for i in within if self.names[i] in WRITES}
-        )
+        at, locals_ = self._writes
+        return sorted(set(locals_[bisect_left(at, begin) : bisect_right(at, end)]))
 
 
 def offset_of(instruction: Instruction) -> int:

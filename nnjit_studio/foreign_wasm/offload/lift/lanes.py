@@ -17,9 +17,9 @@ from nnjit_studio.foreign_wasm.offload.lift.terms import (
     Value,
     as_integer,
     is_float,
+    is_too_large,
     number,
     op,
-    size,
 )
 
 UNARY = {
@@ -31,8 +31,6 @@ BINARY = (
     "relaxed_min", "relaxed_max",
 )  # fmt: skip
 COMPARISONS = ("eq", "ne", "lt", "gt", "le", "ge")
-MOST_PARTS = 2000
-"""Of an expression; longer ones are not followed."""
 
 _WORDS = 4
 
@@ -167,7 +165,7 @@ def _lanewise(word: str, vectors: list[Value]) -> Value:
         args = [_lane(v, i) for v in vectors]
         wrong = next((a for a in args if not is_float(a)), None)
         parts.append(_operation(word, args) if wrong is None else wrong)  # type: ignore[arg-type]
-    if any(is_float(p) and size(p) > MOST_PARTS for p in parts):  # type: ignore[arg-type]
+    if any(is_too_large(p) for p in parts):  # type: ignore[arg-type]
         return Unknown("size")
     return _gathered(parts)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from nnjit_studio.foreign_wasm.offload.lift.integers import integers, why
-from nnjit_studio.foreign_wasm.offload.lift.lanes import MOST_PARTS, vector_operation
+from nnjit_studio.foreign_wasm.offload.lift.lanes import vector_operation
 from nnjit_studio.foreign_wasm.offload.lift.terms import (
     Atom,
     Compare,
@@ -15,9 +15,9 @@ from nnjit_studio.foreign_wasm.offload.lift.terms import (
     Unknown,
     Value,
     is_float,
+    is_too_large,
     number,
     op,
-    size,
 )
 from nnjit_studio.wasm_file.opcodes import SIGNATURES
 
@@ -193,7 +193,7 @@ def floats(name: str, args: list[Value]) -> Value:
     if not all(is_float(a) for a in args):
         return Unknown(why(*args))
     found = op(name, *args)  # type: ignore[arg-type]
-    return found if size(found) <= MOST_PARTS else Unknown("size")
+    return Unknown("size") if is_too_large(found) else found
 
 
 def negated(compare: Compare) -> Compare:

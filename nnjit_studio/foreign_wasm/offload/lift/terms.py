@@ -103,39 +103,44 @@ class Load:
     address: Linear
 
 
+class _Compound:
+    """What has parts. They are counted once: an expression may hold another in many places."""
+
+    @cached_property
+    def size(self) -> int:
+        """How many parts it has, written out."""
+        return 1 + sum(p.size if isinstance(p, _Compound) else 1 for p in self._parts())
+
+    @cached_property
+    def depth(self) -> int:
+        """How many of them lie in one another."""
+        return 1 + max((p.depth for p in self._parts() if isinstance(p, _Compound)), default=0)
+
+    def _parts(self) -> tuple[Expr, ...]:
+        return children(self)  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True)
-class Op:
+class Op(_Compound):
     """An operation on float32, named as in tensor IR; comparisons give a truth value."""
 
     name: str
     args: tuple[Expr, ...]
 
-    @cached_property
-    def size(self) -> int:
-        return 1 + sum(size(a) for a in self.args)
-
 
 @dataclass(frozen=True)
-class Sum:
+class Sum(_Compound):
     """The sum of terms, in any order."""
 
     terms: tuple[Expr, ...]
 
-    @cached_property
-    def size(self) -> int:
-        return 1 + sum(size(t) for t in self.terms)
-
 
 @dataclass(frozen=True)
-class Reduce:
+class Reduce(_Compound):
     """The sum of a term over the iterations of loops."""
 
     loops: tuple[tuple[Atom, int], ...]
     term: Expr
-
-    @property
-    def size(self) -> int:
-        return 1 + size(self.term)
 
 
 Expr = Const | Scalar | Load | Op | Sum | Reduce
@@ -180,9 +185,12 @@ COMMUTATIVE = ("add", "mul")
 NOTHING = Const(0.0)
 
 
-def size(expr: Expr) -> int:
-    """How many parts an expression has, written out."""
-    return expr.size if isinstance(expr, (Op, Sum, Reduce)) else 1
+MOST_PARTS, MOST_DEPTH = 2000, 200
+
+
+def is_too_large(expr: Expr) -> bool:
+    """Whether an expression is not followed: it is long, or deeper than functions can recurse."""
+    return isinstance(expr, _Compound) and (expr.size > MOST_PARTS or expr.depth > MOST_DEPTH)
 
 
 def is_float(value: Value) -> bool:

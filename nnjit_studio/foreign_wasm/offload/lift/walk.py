@@ -63,6 +63,8 @@ class Walk:
     lifted: list[Lifted] = field(default_factory=list)
     refused: dict[int, str] = field(default_factory=dict)
     budget: list[int] = field(default_factory=lambda: [MOST_STEPS])
+    _loaded: bool = False
+    """Whether a local or the stack may hold what was loaded."""
 
     def run(self, parameters: int) -> None:
         """Walk the function from its entry."""
@@ -87,9 +89,12 @@ class Walk:
 
     def _memory_changed(self) -> None:
         """What was loaded before need not be what memory holds now."""
-        for x, value in enumerate(self.locals):
-            if _has_loads(value):
-                self.locals[x] = self._symbol(self.code.types[x])
+        if self._loaded:
+            for values in (self.locals, self.stack):
+                for i, value in enumerate(values):
+                    if _has_loads(value):
+                        values[i] = self._symbol(V128 if isinstance(value, Lanes) else F32)
+        self._loaded = False
 
     def _block(self, begin: int, end: int) -> None:
         """Instructions up to ``end``, or to the first behind which nothing runs."""
@@ -132,10 +137,12 @@ class Walk:
         state, stack = list(self.locals), list(self.stack)
         for first, last in pairwise(parts):
             self.locals, self.stack = list(state), list(stack)
+            self._loaded = True
             if self.code.names[begin] != "if" and first != begin:
                 self._forget(begin, first)
             self._block(first + 1, last)
         self.locals, self.stack = state, stack
+        self._loaded = True
         self._forget(begin, end)
 
     def _parts(self, begin: int, end: int) -> list[int]:
@@ -193,6 +200,7 @@ class Walk:
             m = Machine([], self.stack)
             offset = max(offset_of(instruction), 0)
             m.step(name, instruction.opcode, offset, literal_of(instruction))
+            self._loaded |= ".load" in name
             if any(word in name for word in EFFECTS):
                 self._memory_changed()
 
