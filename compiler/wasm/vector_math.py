@@ -56,6 +56,12 @@ _ERF = _Ratio(
     (1.12837923, 0.191540077, 0.0528738797, 0.00380766299, 0.000284666748, 2.0258592e-06),
     (1.0, 0.503080726, 0.114555188, 0.0150541011, 0.00117058668, 3.78301957e-05),
 )
+# The same of erf(x / sqrt(2)), of which GELU is made.
+_ERF_OF_ROOT = _Ratio(
+    5.5861444,
+    (0.79788458, 0.067719646, 0.0093468716, 0.00033655303, 1.2580612e-05, 4.4765628e-08),
+    (1.0, 0.25154039, 0.028638797, 0.0018817629, 7.3161667e-05, 1.1821936e-06),
+)
 # log(1 + f) = f - f^2/2 + f^3 P(f), sqrt(1/2) <= 1 + f <= sqrt(2)
 _LOG = (
     0.33333313, -0.25000009, 0.20002119, -0.16667996, 0.14219552,
@@ -150,6 +156,11 @@ def tanh(let: Let, x: Node) -> Node:
 
 def erf(let: Let, x: Node) -> Node:
     return _odd_ratio(let, x, _ERF)
+
+
+def erf_of_root(let: Let, x: Node) -> Node:
+    """``erf(x / sqrt(2))``: neither a division nor a product before the polynomials."""
+    return _odd_ratio(let, x, _ERF_OF_ROOT)
 
 
 def _odd_ratio(let: Let, x: Node, fit: _Ratio) -> Node:

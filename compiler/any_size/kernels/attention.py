@@ -50,8 +50,9 @@ class OpenAttention:
     @property
     def workspace(self) -> Size:
         """Bytes of the scores and turned keys of all parallel steps."""
+        rows, row = self.tile.values.y1, self.units[0] * self._unit
         steps = self.heads * (self.tile.parts * DTYPE_BYTES["f32"])
-        return steps * (self.units[0] * self._unit * (self.tile.values.y1 + self.depth) + self.tile.values.y1)
+        return steps * (row * (rows + self.depth) + rows)
 
     @property
     def _unit(self) -> int:
