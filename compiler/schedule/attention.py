@@ -60,6 +60,8 @@ _DOT_ROWS, DOT_COLUMNS, _MOST_DOT_STEPS = 2, 4, 16
 """The tile of scores whose keys lie along the head: all of a head of 64 in one step."""
 PANEL = 8
 """Keys of a turned panel."""
+MOST_TURNS = 2
+"""Parts of a head that each turn its keys for themselves: each has room for all of them."""
 _MANY_QUERIES = 2 * MOST_ROWS
 """Of so many, turning keys costs less than it saves: as much as the scores of about 8 queries."""
 PART, BLOCK, FIRST, KEY, _ROW = "$p", "$block", "$first", "$key", "$row"
@@ -94,8 +96,8 @@ def _room(a: Attention) -> Room:
     """Of at least two blocks to a part: the last one repeats rows of the one before, which must not
     be another thread's."""
     parts = max(1, min(PARTS // a.batch, -(-a.queries // MOST_ROWS) // 2))
-    turned = a.scores.along_k and a.queries >= _MANY_QUERIES and a.keys >= PANEL
-    return Room(a, parts, MOST_ROWS, turned)
+    many = a.queries >= _MANY_QUERIES and a.keys >= PANEL
+    return Room(a, parts, MOST_ROWS, many and a.scores.along_k and parts <= MOST_TURNS)
 
 
 @dataclass(frozen=True)
@@ -189,9 +191,9 @@ class Block:
             for j, name in enumerate(names):
                 index = Affine(at, c.b.offset + (first + j) * c.b.column)
                 body.append(AssignVector(name, Element(c.b.buffer, index, LANES)))
-            for odd in (False, True):
-                body.append(AssignVector(f"low{int(odd)}", EveryOther(*names[:2], odd)))
-                body.append(AssignVector(f"high{int(odd)}", EveryOther(*names[2:], odd)))
+            for half, (one, other) in (("low", names[:2]), ("high", names[2:])):
+                body.append(AssignVector(f"{half}0", EveryOther(one, other, False)))
+                body.append(AssignVector(f"{half}1", EveryOther(one, other, True)))
             for r in range(LANES):
                 row = EveryOther(f"low{r % 2}", f"high{r % 2}", r >= 2)
                 index = Affine(to, PANEL * r + first)

@@ -18,6 +18,7 @@ from nnjit_studio.compiler.schedule.attention import (
     BLOCK,
     DOT_COLUMNS,
     FIRST,
+    MOST_TURNS,
     PANEL,
     PART,
     Block,
@@ -106,7 +107,8 @@ def guess_open(a: Attention, parts: int, fixed: Collection[str]) -> OpenTile:
     tile = first_guess(queries, keys, a.depth)
     width = guessed_panel(replace(a.scores, m=2, n=keys))
     if a.scores.along_k:
-        width = PANEL if tile.y1 >= _TURNED_FOR else DOT_COLUMNS
+        turned = tile.y1 >= _TURNED_FOR and parts <= MOST_TURNS
+        width = PANEL if turned else DOT_COLUMNS
     # As many keys at a time as a vector has, so that as many are left of both.
     tile = replace(tile, r0=min(LANES, keys), r1=1 << 30)
     return OpenTile(tile, min(width, keys), parts)
