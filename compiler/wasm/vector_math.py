@@ -56,7 +56,7 @@ _ERF = _Ratio(
     (1.12837923, 0.191540077, 0.0528738797, 0.00380766299, 0.000284666748, 2.0258592e-06),
     (1.0, 0.503080726, 0.114555188, 0.0150541011, 0.00117058668, 3.78301957e-05),
 )
-# The same of erf(x / sqrt(2)), of which GELU is made.
+# The same of erf(x / sqrt(2)), of which GELU is made; of near roundings those of the least error.
 _ERF_OF_ROOT = _Ratio(
     5.5861444,
     (0.79788458, 0.067719646, 0.0093468716, 0.00033655303, 1.2580612e-05, 4.4765628e-08),
