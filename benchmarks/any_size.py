@@ -47,7 +47,7 @@ def main(options: argparse.Namespace) -> int:
         write_minilm(folder / "model.onnx", None)
     rng = random.Random(options.seed)
     lengths = sorted(rng.sample(range(1, 513), options.lengths))
-    static = lengths[:: max(1, len(lengths) // options.static)][: options.static]
+    static = spread(lengths, options.static)
     exported(folder, "any", options)
     fixed = {n: exported(folder, f"fixed-{n}", options, f"sequence={n}") for n in static}
     job = {
@@ -63,6 +63,11 @@ def main(options: argparse.Namespace) -> int:
     if options.markdown:
         append(options.markdown, report.markdown())
     return 0
+
+
+def spread(lengths: Sequence[int], count: int) -> Sequence[int]:
+    """So many of the lengths, evenly from the shortest on."""
+    return lengths[:: max(1, len(lengths) // max(1, count))][:count]
 
 
 def provider_of(options: argparse.Namespace) -> str:
@@ -155,10 +160,14 @@ def report_of(document: Mapping[str, Any], options: argparse.Namespace) -> Repor
     first = [row["first_over_steady"] for row in rows]
     again = [row["again_over_steady"] for row in rows]
     storm = document["memory"]
-    facts = [
+    alone = (
         f"Any length over one length: median {statistics.median(fixed):.2f}, largest "
         f"{max(fixed):.2f}, at {len(fixed)} lengths; memory at most {max(memory):.2f} times. "
-        f"ONNX Runtime Web over any length: geometric mean "
+        if fixed
+        else ""
+    )
+    facts = [
+        f"{alone}ONNX Runtime Web over any length: geometric mean "
         f"{geomean(row['ort_over_any'] for row in rows):.2f}, least "
         f"{min(row['ort_over_any'] for row in rows):.2f}, at {len(rows)} lengths. First run of a "
         f"length over a steady one, after {document['warm_runs']} runs of "

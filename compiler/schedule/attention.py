@@ -3,7 +3,8 @@
 A block of rows of scores, their softmax and its product with V follow each other while the
 scores stand in a small workspace: nowhere is there a matrix of all queries and keys. The division
 by a row's sum is part of the last product's epilogue, except where weights are rounded. Each
-parallel step has a workspace of its own, and some of a head's blocks.
+parallel step has a workspace of its own, and some of a head's blocks. Keys that lie along the head
+are turned once for many queries: panels of keys side by side, as a product reads them best.
 """
 
 from __future__ import annotations
@@ -11,8 +12,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nnjit_studio.compiler.ir.affine import LANES
-from nnjit_studio.compiler.ir.loops import BEGIN, END, For, Let, Put, Scheduled, Statement
+from nnjit_studio.compiler.ir.affine import LANES, Affine
+from nnjit_studio.compiler.ir.loops import (
+    BEGIN,
+    END,
+    AssignVector,
+    Element,
+    EveryOther,
+    For,
+    Let,
+    Put,
+    Scheduled,
+    Statement,
+    StoreVector,
+    When,
+)
 from nnjit_studio.compiler.ir.rewrite import int32, plus, substitute, times
 from nnjit_studio.compiler.ir.tensor_ir import (
     VIRTUAL,
@@ -28,9 +42,14 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Var,
 )
 from nnjit_studio.compiler.recognize.attention import LOWEST, Attention, recognize_attention
-from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR, Contraction, Operand
+from nnjit_studio.compiler.recognize.contraction import (
+    ACCUMULATOR,
+    Contraction,
+    Operand,
+    terms,
+)
 from nnjit_studio.compiler.recognize.softmax import COLUMN, QUOTIENT, Softmax
-from nnjit_studio.compiler.schedule.matmul import PARTS, Plan, guess_matmul, in_blocks, plan_of
+from nnjit_studio.compiler.schedule.matmul import PARTS, K, Plan, guess_matmul, in_blocks, plan_of
 from nnjit_studio.compiler.schedule.matmul_dot import plan_of_dot
 from nnjit_studio.compiler.schedule.softmax import divided_row, raised_row
 from nnjit_studio.errors import CompileError
@@ -39,7 +58,14 @@ from nnjit_studio.space.wasm.attention import MOST_ROWS, first_guess
 
 _DOT_ROWS, DOT_COLUMNS, _MOST_DOT_STEPS = 2, 4, 16
 """The tile of scores whose keys lie along the head: all of a head of 64 in one step."""
+PANEL = 8
+"""Keys of a turned panel."""
+MOST_TURNS = 2
+"""Parts of a head that each turn its keys for themselves: each has room for all of them."""
+_MANY_QUERIES = 2 * MOST_ROWS
+"""Of so many, turning keys costs less than it saves: as much as the scores of about 8 queries."""
 PART, BLOCK, FIRST, KEY, _ROW = "$p", "$block", "$first", "$key", "$row"
+_PANELS, TURNED = "$panel_of_keys", "$turned"
 
 
 def guess_attention(a: Attention) -> Candidate:
@@ -70,17 +96,20 @@ def _room(a: Attention) -> Room:
     """Of at least two blocks to a part: the last one repeats rows of the one before, which must not
     be another thread's."""
     parts = max(1, min(PARTS // a.batch, -(-a.queries // MOST_ROWS) // 2))
-    return Room(a, parts, MOST_ROWS)
+    many = a.queries >= _MANY_QUERIES and a.keys >= PANEL
+    return Room(a, parts, MOST_ROWS, many and a.scores.along_k and parts <= MOST_TURNS)
 
 
 @dataclass(frozen=True)
 class Room:
-    """The workspace: for each parallel step rows of scores, then a scale of each."""
+    """The workspace: for each parallel step rows of scores, a scale of each, then turned keys."""
 
     a: Attention
     parts: int
     """Parallel steps of a head."""
     rows: int
+    turned: bool
+    """Whether keys are turned."""
 
     @property
     def steps(self) -> int:
@@ -90,7 +119,8 @@ class Room:
     @property
     def row(self) -> int:
         """Elements from row to row."""
-        return -(-self.a.keys // LANES) * LANES
+        unit = PANEL if self.turned else LANES
+        return -(-self.a.keys // unit) * unit
 
     @property
     def first(self) -> Expr:
@@ -100,7 +130,17 @@ class Room:
     @property
     def step(self) -> int:
         """Elements from one parallel step to the next."""
-        return self.rows * (self.row + 1)
+        return self.rows * (self.row + 1) + self.keys
+
+    @property
+    def keys(self) -> int:
+        """Elements of turned keys."""
+        return self.row * self.a.depth if self.turned else 0
+
+    @property
+    def first_key(self) -> Expr:
+        """The place of the first turned key."""
+        return times(Var(PART), self.step) + self.rows * (self.row + 1)
 
     @property
     def elements(self) -> int:
@@ -141,6 +181,35 @@ class Block:
             )
         return self.program.buffers[-1].name
 
+    def turned(self) -> list[Statement]:
+        """All keys to panels of the workspace, four by four elements at a time."""
+        c, names = self.a.scores, [f"key{j}" for j in range(LANES)]
+        at = terms(c, c.b, ((KEY, c.b.column), (K, 1)))
+        to = ((TURNED, 1), (_PANELS, PANEL * c.k), (K, PANEL))
+        body: list[Statement] = []
+        for first in range(0, PANEL, LANES):
+            for j, name in enumerate(names):
+                index = Affine(at, c.b.offset + (first + j) * c.b.column)
+                body.append(AssignVector(name, Element(c.b.buffer, index, LANES)))
+            for half, (one, other) in (("low", names[:2]), ("high", names[2:])):
+                body.append(AssignVector(f"{half}0", EveryOther(one, other, False)))
+                body.append(AssignVector(f"{half}1", EveryOther(one, other, True)))
+            for r in range(LANES):
+                row = EveryOther(f"low{r % 2}", f"high{r % 2}", r >= 2)
+                index = Affine(to, PANEL * r + first)
+                body += [AssignVector("row", row), StoreVector("row", self.space, index, LANES)]
+        return self._over_panels(PANEL, [For(K, int32(0), int32(c.k), LANES, body)])
+
+    def in_panels(self, width: int) -> list[Statement]:
+        """The scores of so many keys at a time."""
+        return self._over_panels(width, self.scores(width))
+
+    def _over_panels(self, width: int, body: list[Statement]) -> list[Statement]:
+        # The last panel overlaps the one before, and is the same once more.
+        first = Binary("min", times(Var(_PANELS), width), int32(self.a.keys - width))
+        count = int32(-(-self.a.keys // width))
+        return [For(_PANELS, int32(0), count, 1, [Let(KEY, first, body)])]
+
     def scores(self, width: int = 0) -> list[Statement]:
         """Rows of scores to the workspace: of all keys, or of ``width`` from the variable ``KEY``
         on."""
@@ -149,12 +218,16 @@ class Block:
         if width:
             key = key + Var(KEY)
             shifted[c.n_var] = key
-            left = replace(c.a, batch=(*c.a.batch, 0))
-            right = replace(c.b, batch=(*c.b.batch, c.b.column))
-            c = replace(c, batch=(*c.batch, Axis(KEY, c.n)), n=width, a=left, b=right)
+            left = replace(c.a, batch=(*c.a.batch, 0, 0, 0))
+            right = replace(c.b, batch=(*c.b.batch, c.b.column, 0, 0))
+            if self.room.turned:
+                batch = (*(0 for _ in c.b.batch), 0, width * c.k, 1)
+                right = Operand(self.space, 0, batch, width, 1)
+            within = (Axis(name, c.n) for name in (KEY, _PANELS, TURNED))
+            c = replace(c, batch=(*c.batch, *within), n=width, a=left, b=right)
         value = substitute(self.a.score, shifted)
         c = replace(c, epilogue=(Store(self.space, self.room.score(Var(c.m_var), key), value),))
-        if self.a.scores.along_k:
+        if self.a.scores.along_k and not (width and self.room.turned):
             rows, steps = min(self.rows, _DOT_ROWS), min(_MOST_DOT_STEPS, c.k // LANES)
             tile = Candidate(DOT_COLUMNS, rows, steps, DOT_COLUMNS, rows, c.k, "nm", False)
             return _loops(plan_of_dot(self.program, c, tile), tile)
@@ -208,6 +281,18 @@ class Block:
             body = [Let(name, plus(room.first, i * room.row), body)]
         return body
 
+    def over_blocks(
+        self, begin: Expr, end: Expr, head: Expr, body: list[Statement]
+    ) -> list[Statement]:
+        """The body for a part's blocks, after its keys are turned."""
+        blocks: list[Statement] = [For(BLOCK, begin, end, 1, body)]
+        if not self.room.turned:
+            return blocks
+        turned = bound(self.a.scores.batch, self.a.score_steps, head, self.turned())
+        body = [Let(TURNED, self.room.first_key, [*turned, *blocks])]
+        some = Binary("lt", begin, end)
+        return [When(some, body, [])] if self.open and self.room.parts > 1 else body
+
     def _rows_of(self, c: Contraction, left: Operand) -> Contraction:
         """The product for the rows of a block."""
         batch = (*c.batch, Axis(FIRST, self.a.queries), Axis(PART, self.room.steps))
@@ -238,8 +323,9 @@ def schedule_attention(program: Program, a: Attention, candidate: Candidate) -> 
     block = Block(program, a, rows, _room(a))
     parts = block.room.parts
     head = Var(PART) // parts if parts > 1 else Var(PART)
+    scores = block.in_panels(PANEL) if block.room.turned else block.scores()
     body = [
-        *bound(a.scores.batch, a.score_steps, head, block.scores()),
+        *bound(a.scores.batch, a.score_steps, head, scores),
         *block.weights(),
         *bound(a.values.batch, a.value_steps, head, block.values(candidate)),
     ]
@@ -254,7 +340,7 @@ def schedule_attention(program: Program, a: Attention, candidate: Candidate) -> 
     if parts > 1:
         begin = times(Var(PART) % parts, blocks) // parts
         end = times(plus(Var(PART) % parts, 1), blocks) // parts
-    body = [For(BLOCK, begin, end, 1, body)]
+    body = block.over_blocks(begin, end, head, body)
     return Scheduled([For(PART, Var(BEGIN), Var(END), 1, body)], block.room.steps)
 
 

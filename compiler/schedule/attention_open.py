@@ -18,7 +18,8 @@ from nnjit_studio.compiler.schedule.attention import (
     BLOCK,
     DOT_COLUMNS,
     FIRST,
-    KEY,
+    MOST_TURNS,
+    PANEL,
     PART,
     Block,
     Room,
@@ -29,13 +30,15 @@ from nnjit_studio.compiler.schedule.matmul import guessed_panel
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.space.wasm.attention import first_guess
 
-_PANELS, _SCORES = "$panel_of_keys", "$scores"
+_SCORES = "$scores"
+_TURNED_FOR = 6
+"""Queries of a block for which keys are turned."""
 
 
 @dataclass(frozen=True)
 class _OpenRoom(Room):
-    """The scales of all steps, then their scores, from the variable ``_SCORES`` on: each number of
-    the code is a multiple of one size, which has a formula."""
+    """The scales of all steps, then the scores and turned keys of each, from the variable
+    ``_SCORES`` on: each number of the code is a multiple of one size, which has a formula."""
 
     @property
     def scales(self) -> int:
@@ -48,7 +51,11 @@ class _OpenRoom(Room):
 
     @property
     def step(self) -> int:
-        return self.rows * self.row
+        return self.rows * self.row + self.keys
+
+    @property
+    def first_key(self) -> Expr:
+        return times(Var(PART), self.step) + self.rows * self.row + self.first
 
     @property
     def elements(self) -> int:
@@ -74,7 +81,11 @@ class OpenTile:
 
     def room(self, a: Attention) -> _OpenRoom:
         """The workspace at some sizes."""
-        return _OpenRoom(a, self.parts, self.values.y1)
+        return _OpenRoom(a, self.parts, self.values.y1, self.turns(a))
+
+    def turns(self, a: Attention) -> bool:
+        """Whether it wants panels of keys that lie along the head."""
+        return a.scores.along_k and self.keys == PANEL and self.values.y1 >= _TURNED_FOR
 
     def cut(self, rows: int, keys: int) -> OpenTile:
         """The tile of fewer queries and keys."""
@@ -93,8 +104,11 @@ def guess_open(a: Attention, parts: int, fixed: Collection[str]) -> OpenTile:
     many = 1 << 10
     queries = a.queries if "queries" in fixed else many
     keys = a.keys if "keys" in fixed else many
-    width = DOT_COLUMNS if a.scores.along_k else guessed_panel(replace(a.scores, m=2, n=keys))
     tile = first_guess(queries, keys, a.depth)
+    width = guessed_panel(replace(a.scores, m=2, n=keys))
+    if a.scores.along_k:
+        turned = tile.y1 >= _TURNED_FOR and parts <= MOST_TURNS
+        width = PANEL if turned else DOT_COLUMNS
     # As many keys at a time as a vector has, so that as many are left of both.
     tile = replace(tile, r0=min(LANES, keys), r1=1 << 30)
     return OpenTile(tile, min(width, keys), parts)
@@ -112,12 +126,8 @@ def schedule_open(program: Program, a: Attention, tile: OpenTile) -> Scheduled:
     room = tile.room(a)
     block = Block(program, a, rows, room, open=True)
     head: Expr = Var(PART) // parts if parts > 1 else Var(PART)
-    key = Binary("min", times(Var(_PANELS), tile.keys), int32(a.keys - tile.keys))
-    panels = -(-a.keys // tile.keys)
-    scores = Let(KEY, key, block.scores(tile.keys))
-    in_panels: list[Statement] = [For(_PANELS, int32(0), int32(panels), 1, [scores])]
     body: list[Statement] = [
-        *bound(a.scores.batch, a.score_steps, head, in_panels),
+        *bound(a.scores.batch, a.score_steps, head, block.in_panels(tile.keys)),
         *block.weights(),
         *bound(a.values.batch, a.value_steps, head, block.values(tile.values)),
     ]
@@ -130,7 +140,7 @@ def schedule_open(program: Program, a: Attention, tile: OpenTile) -> Scheduled:
         begin = times(part, others) // parts
         next_part = plus(part, 1)
         end = times(next_part, others) // parts + next_part // parts
-    body = [For(BLOCK, begin, end, 1, [Let(FIRST, first, body)])]
+    body = block.over_blocks(begin, end, head, [Let(FIRST, first, body)])
     body = [For(PART, Var(BEGIN), Var(END), 1, body)]
     return Scheduled([Let(_SCORES, int32(room.scales), body)], room.steps)
 

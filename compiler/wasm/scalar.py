@@ -25,7 +25,7 @@ from nnjit_studio.compiler.wasm import half, ir
 from nnjit_studio.compiler.wasm.context import STORAGE_BYTES, WASM_TYPE, Context
 from nnjit_studio.compiler.wasm.ir import IfElse, LocalGet, Node, Op, i32
 from nnjit_studio.compiler.wasm.vector_inverse import FUNCTIONS as INVERSE
-from nnjit_studio.compiler.wasm.vector_math import FUNCTIONS, power
+from nnjit_studio.compiler.wasm.vector_math import FUNCTIONS, erf_of_root, power
 from nnjit_studio.errors import CompileError
 
 LOADS = {
@@ -39,7 +39,9 @@ F32_CALLS = {
 F32_COMPARE = {"lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "eq": "eq", "ne": "ne"}
 BITWISE_OPS = {"bitand": "and", "bitor": "or", "bitxor": "xor"}
 BITWISE = (*BITWISE_OPS, "shl", "shr")
-ELEMENTARY = {**FUNCTIONS, **INVERSE}
+Elementary = Callable[[Callable[[Node], Node], Node], Node]
+ELEMENTARY: dict[str, Elementary] = {**FUNCTIONS, **INVERSE}
+_ROOTS = (("div", ir.round_f32(2**0.5)), ("mul", ir.round_f32(0.5**0.5)))
 INT_COMPARE = {"lt": "lt_s", "le": "le_s", "gt": "gt_s", "ge": "ge_s", "eq": "eq", "ne": "ne"}
 _DIVISIONS = ("floordiv", "floormod", "truncdiv", "truncmod")
 INTEGER_RANGES = {"u8": (0.0, 255.0), "i8": (-128.0, 127.0)}
@@ -90,6 +92,16 @@ def is_costly(expr: Expr) -> bool:
     return (isinstance(expr, Call) and expr.fn not in ("not", "neg", "abs")) or (
         isinstance(expr, Binary) and expr.op in ("div", "pow")
     )
+
+
+def elementary(ctx: Context, call: Call) -> tuple[Expr, Elementary | None]:
+    """What a function is computed of, and how; a GELU's root is part of its error function."""
+    argument = call.args[0]
+    if call.fn == "erf" and isinstance(argument, Binary) and ctx.dtype(argument.a) == "f32":
+        factor = argument.b.value if isinstance(argument.b, Const) else 0
+        if (argument.op, ir.round_f32(factor)) in _ROOTS:
+            return argument.a, erf_of_root
+    return argument, ELEMENTARY.get(call.fn)
 
 
 def _scalar(ctx: Context, expr: Expr) -> Node:
@@ -279,7 +291,7 @@ def _divide(ctx: Context, expr: Binary, dtype: str) -> Node:
 def _call(ctx: Context, expr: Call) -> Node:
     if expr.fn == BYTE_DOT_FLIP:
         return _byte_dot_flip(ctx)
-    argument = expr.args[0]
+    argument, function = elementary(ctx, expr)
     dtype = ctx.dtype(argument)
     x = scalar(ctx, argument)
     if expr.fn == "not":
@@ -289,7 +301,8 @@ def _call(ctx: Context, expr: Call) -> Node:
             return Op(f"f32.{F32_CALLS[expr.fn]}", (x,))
         if expr.fn == "rsqrt":
             return Op("f32.div", (f32(1.0), Op("f32.sqrt", (x,))))
-        lanes = ELEMENTARY[expr.fn](ctx.keep_vector, Op("f32x4.splat", (x,)))
+        assert function
+        lanes = function(ctx.keep_vector, Op("f32x4.splat", (x,)))
         return Op("f32x4.extract_lane", (lanes,), 0)
     type = WASM_TYPE[dtype]
     zero = ir.Const(type, 0)

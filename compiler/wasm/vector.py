@@ -27,13 +27,13 @@ from nnjit_studio.compiler.wasm.instructions import ROUNDED_PRODUCT
 from nnjit_studio.compiler.wasm.ir import IfElse, LocalGet, LocalSet, Node, Op, i32
 from nnjit_studio.compiler.wasm.scalar import (
     BITWISE_OPS,
-    ELEMENTARY,
     F32_CALLS,
     F32_COMPARE,
     INT_COMPARE,
     INTEGER_RANGES,
     SMALL_POWERS,
     convert,
+    elementary,
     float_division,
     is_costly,
     scalar,
@@ -239,7 +239,7 @@ def _power(ctx: Context, expr: Binary, var: str) -> Node:
 
 
 def _call(ctx: Context, expr: Call, var: str) -> Node:
-    argument = expr.args[0]
+    argument, function = elementary(ctx, expr)
     dtype = ctx.dtype(argument)
     x = vector(ctx, argument, var)
     if expr.fn == "not":
@@ -252,7 +252,8 @@ def _call(ctx: Context, expr: Call, var: str) -> Node:
         return Op(f"f32x4.{F32_CALLS[expr.fn]}", (x,))
     if expr.fn == "rsqrt":
         return Op("f32x4.div", (constant(1.0), Op("f32x4.sqrt", (x,))))
-    return ELEMENTARY[expr.fn](ctx.keep_vector, x)
+    assert function
+    return function(ctx.keep_vector, x)
 
 
 def _select(ctx: Context, expr: Select, var: str) -> Node:

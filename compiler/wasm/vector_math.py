@@ -30,7 +30,8 @@ Let = Callable[[Node], Node]
 
 _LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4  # the first has 9 significant bits
 _ROUNDER = 1.5 * 2.0**23
-_LEAST_EXPONENT = -86.0  # of a result that is never denormal
+_HALF_BIAS = 126  # exponent of 1/2
+_LEAST_EXPONENT = -87.3  # nearest to -126 ln 2; all larger results are no denormals
 _PI_2 = (1.5703125, 4.837512969970703125e-4, 7.54978995489188216e-8)
 
 # exp(r) = 1 + r + r^2 P(r), |r| <= ln(2)/2
@@ -54,6 +55,12 @@ _ERF = _Ratio(
     3.95,
     (1.12837923, 0.191540077, 0.0528738797, 0.00380766299, 0.000284666748, 2.0258592e-06),
     (1.0, 0.503080726, 0.114555188, 0.0150541011, 0.00117058668, 3.78301957e-05),
+)
+# The same of erf(x / sqrt(2)), of which GELU is made; of near roundings those of the least error.
+_ERF_OF_ROOT = _Ratio(
+    5.5861444,
+    (0.79788458, 0.067719646, 0.0093468716, 0.00033655303, 1.2580612e-05, 4.4765628e-08),
+    (1.0, 0.25154039, 0.028638797, 0.0018817629, 7.3161667e-05, 1.1821936e-06),
 )
 # log(1 + f) = f - f^2/2 + f^3 P(f), sqrt(1/2) <= 1 + f <= sqrt(2)
 _LOG = (
@@ -114,24 +121,29 @@ def exp(let: Let, x: Node) -> Node:
 
 
 def exp_below(let: Let, x: Node) -> Node:
-    """``exp(x)`` for ``x <= 0``, 0 where it is less than 5e-38: what a softmax needs."""
-    x = let(x)
-    raised, biased = _reduced_exp(let, let(_f("pmax", x, constant(_LEAST_EXPONENT))))
-    scaled = _i("add", raised, Op("i32x4.shl", (biased, i32(23))))
-    return Op("v128.andnot", (scaled, _f("lt", x, constant(_LEAST_EXPONENT))))
+    """``exp(x)`` for ``x <= 0``, 0 where it is less than 1.7e-38: what a softmax needs."""
+    r, biased = _reduced(let, let(_f("pmax", x, constant(_LEAST_EXPONENT))), _ROUNDER + _HALF_BIAS)
+    # Half of 2^n by its bits alone: those of the least exponent are a zero.
+    half = Op("i32x4.shl", (biased, i32(23)))
+    return _f("mul", polynomial(r, [2 * c for c in (1.0, 1.0, *_EXP)]), half)
 
 
 def _reduced_exp(let: Let, x: Node) -> tuple[Node, Node]:
-    """``exp(x - n ln 2)``, n the integer nearest to ``x / ln 2``, and n plus ``_ROUNDER_BITS``.
+    """``exp(x - n ln 2)``, n the integer nearest to ``x / ln 2``, and n plus ``_ROUNDER_BITS``."""
+    r, biased = _reduced(let, x, _ROUNDER)
+    tail = _f("add", r, _f("mul", _f("mul", r, r), polynomial(r, _EXP)))
+    return _f("add", tail, constant(1.0)), biased
+
+
+def _reduced(let: Let, x: Node, rounder: float) -> tuple[Node, Node]:
+    """``x - n ln 2``, n the integer nearest to ``x / ln 2``, and n plus the rounder.
 
     A float of that size counts in ones, so adding it rounds, and its low bits are n.
     """
-    biased = let(_f("add", _f("mul", x, constant(math.log2(math.e))), constant(_ROUNDER)))
-    n = let(_f("sub", biased, constant(_ROUNDER)))
+    biased = let(_f("add", _f("mul", x, constant(math.log2(math.e))), constant(rounder)))
+    n = let(_f("sub", biased, constant(rounder)))
     high = _f("sub", x, _f("mul", n, constant(_LN2_HIGH)))
-    r = let(_f("sub", high, _f("mul", n, constant(_LN2_LOW))))
-    tail = _f("add", r, _f("mul", _f("mul", r, r), polynomial(r, _EXP)))
-    return _f("add", tail, constant(1.0)), biased
+    return let(_f("sub", high, _f("mul", n, constant(_LN2_LOW)))), biased
 
 
 def _power_of_two(n: Node) -> Node:
@@ -144,6 +156,11 @@ def tanh(let: Let, x: Node) -> Node:
 
 def erf(let: Let, x: Node) -> Node:
     return _odd_ratio(let, x, _ERF)
+
+
+def erf_of_root(let: Let, x: Node) -> Node:
+    """``erf(x / sqrt(2))``: neither a division nor a product before the polynomials."""
+    return _odd_ratio(let, x, _ERF_OF_ROOT)
 
 
 def _odd_ratio(let: Let, x: Node, fit: _Ratio) -> Node:

@@ -23,11 +23,13 @@ from nnjit_studio.tuner.protocols import Runner
 from nnjit_studio.tuner.search.task_scheduler import WorkloadState, shares_of
 from nnjit_studio.tuner.session_clock import RESERVED_SHARE
 from nnjit_studio.tuner.whole.machine import Machine
-from nnjit_studio.tuner.whole.pairs import SAMPLE_MS, ModelPairs
+from nnjit_studio.tuner.whole.pairs import SAMPLE_MS, ModelPairs, middle_ms
 
 WARMUP_RUNS = 3
 TIMED_RUNS = 10
 PROFILED_RUNS = 3
+UNSEEN_RUNS = 1000
+"""Of a model that takes no time by the page's clock: some of so many meet a tick of it."""
 TIMING_RUNS = WARMUP_RUNS + TIMED_RUNS + PROFILED_RUNS
 PAIR_RUNS = 4
 """Of one pair: each kernel's sample, after a warm run."""
@@ -72,7 +74,7 @@ class ModelTiming:
         The share of each workload in its time is set.
         """
         runs_ms, steps_ms = yield from self._timed()
-        self.before_ms = self.after_ms = statistics.median(runs_ms)
+        self.before_ms = self.after_ms = middle_ms(runs_ms)
         shares = shares_of(self._plan, steps_ms)
         for state in self._session.states:
             state.share = shares.get(state.workload.key, 0.0)
@@ -88,7 +90,7 @@ class ModelTiming:
     def after(self) -> Iterator[Event]:
         """Time the model with its kernels of now, then in turns with the first ones."""
         runs_ms, _ = yield from self._timed()
-        self.after_ms = statistics.median(runs_ms)
+        self.after_ms = middle_ms(runs_ms)
         if not self._swapped:
             self.before_ms = self.after_ms
         elif self._served is not None:
@@ -206,6 +208,8 @@ def time_model(runner: Runner, feeds: Mapping[str, NDArray[Any]], limit_s: float
         return slow.runs_ms, slow.steps_ms
     runner.infer(feeds, WARMUP_RUNS - 1)
     timed = runner.infer(feeds, TIMED_RUNS)
+    if not statistics.median(timed.runs_ms):
+        timed = runner.infer(feeds, UNSEEN_RUNS)
     profiled = runner.infer(feeds, PROFILED_RUNS, profile=True)
     return timed.runs_ms, profiled.steps_ms
 
@@ -226,7 +230,7 @@ def time_serving(
 
 
 def model_event(t_s: float, runs_ms: Sequence[float], steps_ms: Sequence[float] = ()) -> ModelTimed:
-    return ModelTimed(t_s, statistics.median(runs_ms), tuple(runs_ms), tuple(steps_ms))
+    return ModelTimed(t_s, middle_ms(runs_ms), tuple(runs_ms), tuple(steps_ms))
 
 
 def served_event(t_s: float, stats: ServingStats) -> Served:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,8 @@ class FakeRunner:
     fixtures: list[str] = field(default_factory=list)
     measured: list[tuple[str, str]] = field(default_factory=list)
     inferences: int = 0
+    tick_ms: float = 0.0
+    """Of the page's clock, which tells runs in whole ticks; 0 tells them as they are."""
     pulse_of: Callable[[int], Pulse] = lambda n: Pulse(90.0)
     pulses: int = 0
     prepared: list[str] = field(default_factory=list)
@@ -129,7 +132,13 @@ class FakeRunner:
         steps_ms = tuple(self.speed(k.workload, k.candidate) for k in kernels)
         self.clock.now_s += runs * sum(steps_ms) / 1000
         self.inferences += runs
-        return Inference({}, (sum(steps_ms),) * runs, steps_ms if profile else ())
+        return Inference({}, self._told(sum(steps_ms), runs), steps_ms if profile else ())
+
+    def _told(self, run_ms: float, runs: int) -> tuple[float, ...]:
+        if not self.tick_ms:
+            return (run_ms,) * runs
+        ticks = [int(i * run_ms / self.tick_ms) for i in range(runs + 1)]
+        return tuple((b - a) * self.tick_ms for a, b in pairwise(ticks))
 
     def trial(
         self, feeds: Mapping[str, NDArray[Any]], kernels: Sequence[Kernel], policy: MeasurePolicy

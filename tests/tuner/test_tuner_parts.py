@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 import threading
 import time
 from collections.abc import Sequence
@@ -41,6 +42,7 @@ from nnjit_studio.tuner.search.task_scheduler import (
 from nnjit_studio.tuner.summary import Statistics, compile_summary, seconds_to_within
 from nnjit_studio.tuner.swap_policy import SwapPolicy, decide
 from nnjit_studio.tuner.timing import time_model, timing_runs
+from nnjit_studio.tuner.whole.pairs import middle_ms
 
 BIG, SMALL = TUNABLE
 TILE = Candidate(8, 6, 4, 8, 6, 768)
@@ -91,6 +93,7 @@ def test_shares_follow_the_steps() -> None:
         "a": pytest.approx(2 / 3),
         "b": pytest.approx(1 / 3),
     }
+    assert shares_of(plan, (0.0, 2.0, 0.0)) == {"a": 0.5, "b": 0.5}, "the clock saw one of three"
     with pytest.raises(BugError, match="2 steps of a plan with 3"):
         shares_of(plan, (1.0, 2.0))
 
@@ -302,6 +305,17 @@ def test_a_slow_model_is_timed_less_often() -> None:
     runs, steps = time_model(stage.runner, {}, limit_s=0.01)
     assert len(runs) == 1 and len(steps) == len(stage.runner.plan.steps) - 1
     assert stage.runner.inferences - before == timing_runs(runs[0], 0.01) == 2
+
+
+def test_a_model_shorter_than_the_clocks_tick_has_a_time() -> None:
+    stage, tick = Stage(), 0.1
+    list(stage.session(cancelled=lambda: bool(stage.runner.swaps)).run())
+    stage.runner.speed = lambda workload, candidate: 0.001
+    stage.runner.tick_ms = tick
+    run_ms = 0.001 * (len(stage.runner.plan.steps) - 1)
+    runs, _ = time_model(stage.runner, {}, limit_s=5.0)
+    assert statistics.median(runs) == 0 and set(runs) <= {0, tick}
+    assert middle_ms(runs) == pytest.approx(run_ms, rel=0.1)
 
 
 def test_a_candidate_that_is_measured_again_is_counted_once() -> None:

@@ -37,18 +37,26 @@ class OpenAttention:
     """What a tile has then: a part of any number of them."""
     heads: Size
     keys: Size
+    depth: int
+    """Of keys that are turned, or 0."""
 
     @property
-    def vectors(self) -> tuple[Size, Size]:
-        """Of a row of scores, and those that are full: where sizes leave two or three keys alone,
-        one is the other and one more, so that they have to be looked at in this order."""
-        return (self.keys + (LANES - 1)) // LANES, self.keys // LANES
+    def units(self) -> tuple[Size, ...]:
+        """Of a row of scores: what it has room for, and full vectors. Where sizes leave two or
+        three keys alone, one is the other and one more, so that they have to be looked at in this
+        order."""
+        return (self.keys + (self._unit - 1)) // self._unit, self.keys // LANES
 
     @property
     def workspace(self) -> Size:
-        """Bytes of the scores of all parallel steps."""
-        rows = self.heads * (self.tile.parts * self.tile.values.y1 * DTYPE_BYTES["f32"])
-        return rows * (self.vectors[0] * LANES + 1)
+        """Bytes of the scores and turned keys of all parallel steps."""
+        rows, row = self.tile.values.y1, self.units[0] * self._unit
+        steps = self.heads * (self.tile.parts * DTYPE_BYTES["f32"])
+        return steps * (row * (rows + self.depth) + rows)
+
+    @property
+    def _unit(self) -> int:
+        return self.tile.keys if self.depth else LANES
 
     @property
     def cuts(self) -> tuple[int, int]:
@@ -62,7 +70,7 @@ class OpenAttention:
         if self.keys.constant is not None:
             return True
         vectors, rest = divmod(self.keys.at(sizes), LANES)
-        return rest > 1 and vectors % LANES > 1 and (vectors + 1).bit_count() > 1
+        return rest > 1 and vectors % LANES > 1 and self.units[0].at(sizes).bit_count() > 1
 
     def prepared(self, program: Program) -> Program:
         """The program at one of the sizes, with its workspace."""
@@ -107,7 +115,8 @@ def open_attention(
         fits = least(counts[axis] // of_tile, 1)
         if few[axis] < of_tile and fits.constant is None:
             selectors[axis] = fits, 2
-    return OpenAttention(tile, selectors, few, heads, counts[KEYS])
+    depth = found[0].depth if tile.turns(found[0]) else 0
+    return OpenAttention(tile, selectors, few, heads, counts[KEYS], depth)
 
 
 def _attention(program: Program) -> Attention:

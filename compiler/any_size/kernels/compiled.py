@@ -394,7 +394,7 @@ class _Maker:
 
     def _atoms(self, samples: Sequence[Sizes], wanted: Sequence[tuple[Size, int, int]]) -> Numbers:
         tiled = [cut for cut, _, _ in wanted]
-        first = self.attention.vectors if self.attention else ()
+        first = self.attention.units if self.attention else ()
         bases = tuple(dict.fromkeys((*first, *map(size, self.dims), *self.extents, *tiled)))
         divisors = {*DIVISORS, *self.cuts, *(by for _, by, _ in wanted)}
         return atoms_of(samples, bases, self.shapes, divisors)

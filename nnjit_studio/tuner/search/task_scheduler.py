@@ -111,6 +111,8 @@ class WorkloadState:
 def shares_of(plan: Plan, steps_ms: Sequence[float]) -> dict[str, float]:
     """Share of the model's time by workload key, from the ms of each ``call`` step.
 
+    A step that the page's clock did not see took half as long as the shortest that it saw.
+
     Raises
     ------
     BugError
@@ -119,8 +121,8 @@ def shares_of(plan: Plan, steps_ms: Sequence[float]) -> dict[str, float]:
     calls = [step.workload for step in plan.steps if step.op == "call"]
     if len(calls) != len(steps_ms):
         raise BugError(f"The page timed {len(steps_ms)} steps of a plan with {len(calls)}.")
-    if not any(steps_ms):  # shorter than the page's clock can tell
-        steps_ms = [1.0] * len(calls)
+    unseen = min(filter(None, steps_ms), default=1.0) / 2
+    steps_ms = [ms or unseen for ms in steps_ms]
     total = sum(steps_ms)
     shares: dict[str, float] = defaultdict(float)
     for workload, ms in zip(calls, steps_ms, strict=True):

@@ -82,6 +82,23 @@ def test_queries_and_keys_of_one_length(form: dict[str, Any]) -> None:
         check(at, compiled, {"q": n})
 
 
+@pytest.mark.parametrize("form", [{"joined": True}, {"mask": "all", "guarded": True}])
+def test_keys_of_many_heads_are_turned(form: dict[str, Any]) -> None:
+    """As many heads as two parts of each fill the parallel steps: fewer have their keys as they
+    are."""
+
+    def at(sizes: Sizes) -> Program:
+        return attention(12, sizes["q"], sizes["q"], 16, **form)
+
+    compiled = made(at, [size(Q)], Q)
+    few = made(lambda sizes: attention(2, sizes["q"], sizes["q"], 16, **form), [size(Q)], Q)
+    turned, scores = 16 * 104, 6 * (104 + 1)
+    assert compiled.workspace.at({"q": 100}) == 24 * 4 * (turned + scores)
+    assert few.workspace.at({"q": 100}) < 24 * 4 * turned
+    for n in (1, 5, 6, 7, 8, 9, 13, 16, 20, 24, 31, 64):
+        check(at, compiled, {"q": n})
+
+
 @pytest.mark.parametrize("form", [{"mask": "all"}, {"transposed": True, "guarded": True}])
 def test_queries_and_keys_of_two_lengths_and_a_batch(form: dict[str, Any]) -> None:
     def at(sizes: Sizes) -> Program:

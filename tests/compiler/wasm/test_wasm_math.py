@@ -15,6 +15,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Buffer,
     Call,
     Const,
+    Expr,
     Load,
     Program,
     Stage,
@@ -23,6 +24,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 )
 from nnjit_studio.compiler.pipeline.wasm import compile_program
 
+X = Load("x", Var("i"))
 LIMITS = np.array(
     [
         0.0, -0.0, math.inf, -math.inf, math.nan, 1e-45, -1e-45, 1e-39, -1e-39, 1.17549435e-38,
@@ -33,14 +35,16 @@ LIMITS = np.array(
 )  # fmt: skip
 
 
-def evaluate(fn: str, x: np.ndarray, tier: str = "relaxed-simd") -> np.ndarray:
-    call = Call(fn, (Load("x", Var("i")),))
-    n = len(x)
-    program = Program(
+def program_of(fn: str, argument: Expr, n: int) -> Program:
+    return Program(
         fn,
         (Buffer("x", "f32", (n,), "input"), Buffer("y", "f32", (n,), "output")),
-        (Stage(fn, (Axis("i", n),), (Store("y", Var("i"), call),)),),
+        (Stage(fn, (Axis("i", n),), (Store("y", Var("i"), Call(fn, (argument,))),)),),
     )
+
+
+def evaluate(fn: str, x: np.ndarray, tier: str = "relaxed-simd", argument: Expr = X) -> np.ndarray:
+    program = program_of(fn, argument, len(x))
     kernel = compile_program(program, None, tier)
     return run_kernel(program, kernel.data, kernel.parallel_extent, {"x": x})["y"]
 
@@ -110,6 +114,37 @@ def test_odd_and_at_most_one(fn: str, tier: str) -> None:
     got = evaluate(fn, x, tier)
     assert np.max(got) == 1 and got[-1] == 1
     np.testing.assert_array_equal(evaluate(fn, -x, tier), -got)
+
+
+@pytest.mark.parametrize("argument", [X / 2**0.5, X * 0.5**0.5])
+@pytest.mark.parametrize("tier", ["simd128", "relaxed-simd"])
+def test_a_gelus_root_is_part_of_its_error_function(argument: Expr, tier: str) -> None:
+    rng = np.random.default_rng(2)
+    near = [rng.uniform(-6.5, 6.5, 60000), rng.uniform(-2, 2, 60000), 10 ** rng.uniform(-44, 0, 9)]
+    x = np.concatenate(near).astype(np.float32)
+    expected = np.vectorize(math.erf)(x.astype(np.float64) * math.sqrt(0.5))
+    assert ulps(evaluate("erf", x, tier, argument), expected) <= 6
+    far = np.linspace(5.6, 20, 5001, dtype=np.float32)
+    assert (evaluate("erf", far, tier, argument) == 1).all()
+    np.testing.assert_array_equal(
+        evaluate("erf", -x, tier, argument), -evaluate("erf", x, tier, argument)
+    )
+    text = compile_program(program_of("erf", argument, 8), None, tier, dump_after="lower").dump
+    assert text and text.count("f32x4.div") == 1
+
+
+@pytest.mark.parametrize("tier", ["simd128", "relaxed-simd"])
+def test_powers_of_a_softmax_are_right_or_nothing(tier: str) -> None:
+    rng = np.random.default_rng(3)
+    edges = [0.0, -0.0, -86.9, -87.0, -87.3, -87.4, -88.0, -104.0, -3.4e38, -math.inf]
+    x = np.concatenate([rng.uniform(-90, 0, 60000), rng.uniform(-2, 0, 60000), edges])
+    x = x.astype(np.float32)
+    got, expected = evaluate("exp_below", x, tier), np.exp(x.astype(np.float64))
+    told = expected >= 1.7e-38
+    assert ulps(got[told], expected[told]) <= 2
+    normal = got[~told] >= 2.0**-126
+    assert (normal | (got[~told] == 0)).all() and got[-1] == 0
+    assert np.isnan(evaluate("exp_below", np.full(4, math.nan, np.float32), tier)).all()
 
 
 @pytest.mark.parametrize("fn", ["exp", "tanh", "erf", "sigmoid", "log", "sin", "cos"])
