@@ -19,7 +19,9 @@ Reader = Callable[[FoundWalk, onnx.NodeProto], None]
 def _pointwise(w: FoundWalk, node: onnx.NodeProto) -> None:
     """Along one axis, counted from the last one; others are one long there."""
     names = [n for n in node.input if n]
-    places = {(len(s) - f.axis, f.count, f.times) for f, s in (w.of(n) for n in names if n in w.found)}
+    places = {
+        (len(s) - f.axis, f.count, f.times) for f, s in (w.of(n) for n in names if n in w.found)
+    }
     (behind, count, times), *others = places
     for name in names:
         shape = w.shape(name)
@@ -153,7 +155,7 @@ def _slice(w: FoundWalk, node: onnx.NodeProto) -> None:
         if ends[i] < w.size(found):
             limit = w.constant(np.array([ends[i]], np.int64))
             count = w.emit("Min", found.count, limit)
-            found = Found(found.axis, w.as_count(count, ends[i]))
+            found = Found(found.axis, w.as_count(count, ends[i], w.makers[found.count]))
     w.keep(node, found)
 
 

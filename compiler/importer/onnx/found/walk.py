@@ -44,6 +44,7 @@ class FoundWalk(Walk):
         self.linear: dict[str, Linear] = {}
         self.most: dict[str, int] = {}
         """The largest value of each count."""
+        self.makers: dict[str, onnx.NodeProto] = {}
         self.searched: dict[str, str] = {}
         self.masks: dict[tuple[str, int, int], str] = {}
 
@@ -119,9 +120,9 @@ class FoundWalk(Walk):
         Walk.plain(self, helper.make_node(op_type, list(inputs), [name], name, **attributes))
         return name
 
-    def as_count(self, name: str, most: int) -> str:
-        """Take a tensor of one i64 as a count."""
-        self.most[name] = most
+    def as_count(self, name: str, most: int, maker: onnx.NodeProto) -> str:
+        """Take a tensor of one i64 as a count of what a node found."""
+        self.most[name], self.makers[name] = most, maker
         return name
 
     def call(self, node: onnx.NodeProto, op: str, inputs: Iterable[str], room: tuple[int, ...],
@@ -133,18 +134,21 @@ class FoundWalk(Walk):
             self.types[name] = helper.make_tensor_type_proto(TensorProto.INT64, shape)
             self.kept.append(helper.make_value_info(name, self.types[name]))
         self.nodes.append(helper.make_node(op, list(inputs), [out, count], node.name, **attributes))
-        self.found[out] = Found(axis, self.as_count(count, room[axis]))
+        self.found[out] = Found(axis, self.as_count(count, room[axis], node))
 
     def finish(self, graph: onnx.GraphProto) -> None:
+        """As any walk; where an output is as large as its data says, the operator stays that has
+        found it, which has no rule."""
         for port in graph.output:
             name = self.resolve(port.name)
-            if name in self.found or name in self.linear:
-                maker = next(n for n in self.nodes if self._counts(name) in n.output)
-                raise refuse(maker, f"an output {port.name!r} whose size is known ahead")
+            if name in self.found:
+                maker = self.makers[self.found[name].count]
+                self.alias.pop(port.name, None)
+                self.nodes = [n for n in self.nodes if port.name not in n.output]
+                self.nodes.append(
+                    helper.make_node(maker.op_type, maker.input, [port.name], maker.name)
+                )
         super().finish(graph)
-
-    def _counts(self, name: str) -> str:
-        return self.found[name].count if name in self.found else self.linear[name].count
 
     def _shape(self, node: onnx.NodeProto) -> None:
         found, shape = self.of(node.input[0])
@@ -219,7 +223,26 @@ def _suppression(w: FoundWalk, node: onnx.NodeProto) -> None:
            center=attribute_of(node, "center_point_box", 0))  # fmt: skip
 
 
-_SEARCHES = {"NonZero": _nonzero, "NonMaxSuppression": _suppression}
+def _compress(w: FoundWalk, node: onnx.NodeProto) -> None:
+    source, condition = node.input
+    if condition in w.values:
+        Walk.visit(w, node)
+        return
+    axis, out = attribute_of(node, "axis"), node.output[0]
+    flat = w.constant(np.array([-1], np.int64))
+    steps = [
+        helper.make_node("NonZero", [condition], [f"{out}//places"], node.name),
+        helper.make_node("Reshape", [f"{out}//places", flat], [f"{out}//row"]),
+        helper.make_node("Gather", [source, f"{out}//row"], [out], axis=axis or 0),
+    ]
+    if axis is None:
+        steps.insert(0, helper.make_node("Reshape", [source, flat], [f"{out}//flat"]))
+        steps[-1].input[0] = f"{out}//flat"
+    for step in steps:
+        w.visit(w.bound(step))
+
+
+_SEARCHES = {"Compress": _compress, "NonZero": _nonzero, "NonMaxSuppression": _suppression}
 _WHOLE = {"Loop", "Scan", "Size", "SplitToSequence", *functions.NAMES}
 """Operators whose rules hang on sizes."""
 
