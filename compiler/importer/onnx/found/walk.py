@@ -18,8 +18,8 @@ import onnx
 from onnx import TensorProto, helper
 
 from nnjit_studio.compiler.importer.onnx.control.bodies import outside
-from nnjit_studio.compiler.importer.onnx.found.sizes import Linear, linear_result
 from nnjit_studio.compiler.importer.onnx.forms import functions
+from nnjit_studio.compiler.importer.onnx.found.sizes import Linear, linear_result
 from nnjit_studio.compiler.importer.onnx.walk import Walk, attribute_of, refuse
 from nnjit_studio.compiler.tvm_adapter.found import BOXES_OP, PLACES_OP
 from nnjit_studio.errors import UnsupportedOpError
@@ -86,7 +86,7 @@ class FoundWalk(Walk):
         return self.most[found.count] * found.times
 
     def of(self, name: str) -> tuple[Found, tuple[int, ...]]:
-        """Which axis of a tensor is as long as something found, and its shape, with room for all."""
+        """Which axis of a tensor is as long as something found; its shape with room for all."""
         shape = self.shape(name)
         assert shape is not None
         return self.found[name], shape
