@@ -51,14 +51,14 @@ def _transpose(w: FoundWalk, node: onnx.NodeProto) -> None:
 
 def _unsqueeze(w: FoundWalk, node: onnx.NodeProto) -> None:
     found, shape = w.of(node.input[0])
-    given = _axes(w, node, len(shape) + _new(w, node))
-    left = [a for a in range(len(shape) + len(given or ())) if a not in (given or ())]
+    new = attribute_of(node, "axes")
+    if new is None:
+        new = w.values[node.input[1]].reshape(-1).tolist() if node.input[1] in w.values else ()
+    rank = len(shape) + len(new)
+    left = sorted(set(range(rank)) - {a % rank for a in new})
+    if not new:
+        raise too_much(node)
     w.keep(node, along(found, left[found.axis]))
-
-
-def _new(w: FoundWalk, node: onnx.NodeProto) -> int:
-    axes = attribute_of(node, "axes")
-    return len(axes) if axes is not None else w.values[node.input[1]].size
 
 
 def _squeeze(w: FoundWalk, node: onnx.NodeProto) -> None:
@@ -134,7 +134,8 @@ def _gather(w: FoundWalk, node: onnx.NodeProto) -> None:
 def _gather_nd(w: FoundWalk, node: onnx.NodeProto) -> None:
     data, places = node.input
     given = w.shape(places)
-    if data in w.found or given is None or w.found[places].axis == len(given) - 1:
+    batched = attribute_of(node, "batch_dims", 0)
+    if data in w.found or batched or given is None or w.found[places].axis == len(given) - 1:
         raise too_much(node)
     w.keep(node, w.found[places])
 
@@ -142,47 +143,56 @@ def _gather_nd(w: FoundWalk, node: onnx.NodeProto) -> None:
 def _slice(w: FoundWalk, node: onnx.NodeProto) -> None:
     """Along the axis only from the first element on, up to a number or to the end."""
     source, *limits = node.input
-    found, shape = w.of(source)
-    if source not in w.found or any(n and n not in w.values for n in limits):
+    if source not in w.found or len(limits) < 2 or any(n and n not in w.values for n in limits):
         raise too_much(node)
-    starts, ends, *rest = [w.values[n].reshape(-1).tolist() if n else None for n in limits]
-    axes, steps = [*rest, None, None][:2]
-    axes = [a % len(shape) for a in (axes if axes is not None else range(len(starts)))]
-    if found.axis in axes:
-        i = axes.index(found.axis)
-        if starts[i] or ends[i] < 0 or (steps is not None and steps[i] != 1) or found.times != 1:
+    found, shape = w.of(source)
+    starts, ends = (w.values[n].reshape(-1).tolist() for n in limits[:2])
+    axes, steps = range(len(starts)), [1] * len(starts)
+    if len(limits) > 2 and limits[2]:
+        axes = w.values[limits[2]].reshape(-1).tolist()
+    if len(limits) > 3 and limits[3]:
+        steps = w.values[limits[3]].reshape(-1).tolist()
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        if axis % len(shape) != found.axis:
+            continue
+        if start or end < 0 or step != 1 or found.times != 1:
             raise too_much(node)
-        if ends[i] < w.size(found):
-            limit = w.constant(np.array([ends[i]], np.int64))
-            count = w.emit("Min", found.count, limit)
-            found = Found(found.axis, w.as_count(count, ends[i], w.makers[found.count]))
+        if end < w.size(found):
+            count = w.emit("Min", found.count, w.constant(np.array([end], np.int64)))
+            found = Found(found.axis, w.as_count(count, end, w.makers[found.count]))
     w.keep(node, found)
 
 
 def _concat(w: FoundWalk, node: onnx.NodeProto) -> None:
-    shape = w.shape(node.input[0]) or ()
-    found = {w.found.get(n) for n in node.input}
-    (one, *others) = found
-    if others or one is None or attribute_of(node, "axis") % len(shape) == one.axis:
+    shape = w.shape(node.input[0])
+    (one, *others) = {w.found.get(n) for n in node.input}
+    if others or one is None or shape is None:
+        raise too_much(node)
+    if attribute_of(node, "axis") % len(shape) == one.axis:
         raise too_much(node)
     w.keep(node, one)
 
 
 def _along_another(w: FoundWalk, node: onnx.NodeProto) -> None:
-    """What works along an axis of which all is there."""
+    """What works along an axis of which all is there; a softmax of old opsets along all behind."""
     found, shape = w.of(node.input[0])
-    if attribute_of(node, "axis", -1 if node.op_type != "Split" else 0) % len(shape) == found.axis:
+    old = w.opsets[""] < 13 and node.op_type != "Split"
+    default = 0 if node.op_type == "Split" else 1 if old else -1
+    axis = attribute_of(node, "axis", default) % len(shape)
+    if axis == found.axis or (old and axis < found.axis):
         raise too_much(node)
     w.keep(node, found)
 
 
 def _reduce(w: FoundWalk, node: onnx.NodeProto) -> None:
     found, shape = w.of(node.input[0])
+    axes: list[int] | None
     if node.op_type.startswith("Arg"):
-        axes: list[int] | None = [attribute_of(node, "axis", 0) % len(shape)]
+        axes = [attribute_of(node, "axis", 0) % len(shape)]
     else:
         axes = _axes(w, node, len(shape))
-    axes = list(range(len(shape))) if axes is None else axes
+    if axes is None:
+        axes = list(range(len(shape)))
     if found.axis not in axes:
         kept = attribute_of(node, "keepdims", 1)
         before = 0 if kept else sum(a < found.axis for a in axes)
@@ -203,8 +213,10 @@ def _expand(w: FoundWalk, node: onnx.NodeProto) -> None:
     found, shape = w.of(source)
     behind = len(shape) - found.axis
     wanted = np.zeros_like(numbers.each)
+    if behind > len(wanted):
+        raise too_much(node)
     wanted[-behind] = found.times
-    if behind > len(wanted) or numbers.none[-behind] or not np.array_equal(numbers.each, wanted):
+    if numbers.none[-behind] or not np.array_equal(numbers.each, wanted):
         raise too_much(node)
     to = numbers.none + numbers.each * w.most[found.count]
     rank = max(len(shape), len(to))
@@ -213,12 +225,14 @@ def _expand(w: FoundWalk, node: onnx.NodeProto) -> None:
 
 def _pad(w: FoundWalk, node: onnx.NodeProto) -> None:
     """Behind what is there, up to a length that is known."""
-    source, pads, *rest = node.input
+    source, pads, *rest = [*node.input, ""]
+    if source not in w.found or pads not in w.linear:
+        raise too_much(node)
     found, shape = w.of(source)
-    numbers = w.linear.get(pads)
+    numbers = w.linear[pads]
     value = rest[0] if rest and rest[0] else ""
     mode = attribute_of(node, "mode", b"constant")
-    if numbers is None or numbers.count != found.count or mode != b"constant" or any(rest[1:]):
+    if numbers.count != found.count or mode != b"constant" or any(rest[1:]):
         raise too_much(node)
     if value and value not in w.values:
         raise too_much(node)
@@ -235,7 +249,7 @@ def _pad(w: FoundWalk, node: onnx.NodeProto) -> None:
         ends = [w.constant(np.array([n], np.int64)) for n in (0, length, found.axis)]
         whole = w.raw("Slice", whole, *ends)
     none[len(shape) + found.axis] = max(length - room, 0)
-    Walk.plain(w, _with(node, whole, w.constant(none), *rest))
+    Walk.plain(w, _with(node, whole, w.constant(none), *rest[:1]))
 
 
 READERS: dict[str, Reader] = {
@@ -261,3 +275,22 @@ READERS: dict[str, Reader] = {
     "Transpose": _transpose,
     "Unsqueeze": _unsqueeze,
 }  # fmt: skip
+
+
+def read_found(w: FoundWalk, node: onnx.NodeProto) -> None:
+    """Keep a node that reads something found.
+
+    Raises
+    ------
+    UnsupportedOpError
+        When it hangs on how much that is in a way that has no form here.
+    """
+    reader = READERS.get(node.op_type)
+    others = reader in (_pointwise, _gather, _gather_nd)  # read it at other places too
+    if (
+        reader is None
+        or node.domain not in ("", "ai.onnx")
+        or not (others or node.input[0] in w.found)
+    ):
+        raise too_much(node)
+    reader(w, node)

@@ -47,7 +47,8 @@ def linear_result(
     if any(n and n not in known and n not in w.values for n in node.input):
         return None
     if node.op_type == "Equal":
-        return _equal(*(_whole(w, n, known, count) for n in node.input), most)
+        one, other = (_whole(w, n, known, count) for n in node.input)
+        return _equal(one, other, most)
     if node.op_type == "Concat":
         moved: tuple[int, ...] = tuple(range(len(node.input)))
     elif node.op_type == "Mul":

@@ -9,7 +9,7 @@ already.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,8 +38,9 @@ class Found:
 class FoundWalk(Walk):
     """Knows which axes are as long as something found, and what numbers follow from that."""
 
-    def __init__(self, *given: Any) -> None:
+    def __init__(self, read: Callable[[FoundWalk, onnx.NodeProto], None], *given: Any) -> None:
         super().__init__(*given)
+        self.read = read
         self.found: dict[str, Found] = {}
         self.linear: dict[str, Linear] = {}
         self.most: dict[str, int] = {}
@@ -63,12 +64,7 @@ class FoundWalk(Walk):
 
     def plain(self, node: onnx.NodeProto) -> None:
         if not self.found.keys().isdisjoint(node.input):
-            from nnjit_studio.compiler.importer.onnx.found.readers import READERS
-
-            reader = READERS.get(node.op_type)
-            if reader is None or node.domain not in ("", "ai.onnx"):
-                raise too_much(node)
-            reader(self, node)
+            self.read(self, node)
         elif not self.linear.keys().isdisjoint(node.input):
             self._numbers(node)
         else:
@@ -212,7 +208,7 @@ def _suppression(w: FoundWalk, node: onnx.NodeProto) -> None:
         values.append(w.values[name].reshape(-1)[0].item() if name else absent)
     if shape is None or w.shape(boxes) is None:
         raise refuse(node, "inputs of known shape")
-    most = min(values[0], shape[2])
+    most = min(int(values[0]), shape[2])
     if most < 1:
         raise refuse(node, "a positive number of boxes of a class")
     if scores in w.found and w.found[scores].axis != 2:
