@@ -225,7 +225,8 @@ def _expand(w: FoundWalk, node: onnx.NodeProto) -> None:
 
 def _pad(w: FoundWalk, node: onnx.NodeProto) -> None:
     """Behind what is there, up to a length that is known."""
-    source, pads, *rest = [*node.input, ""]
+    inputs: list[str] = [*node.input, ""]
+    source, pads, *rest = inputs
     if source not in w.found or pads not in w.linear:
         raise too_much(node)
     found, shape = w.of(source)
