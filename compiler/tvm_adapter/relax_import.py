@@ -27,6 +27,14 @@ from nnjit_studio.compiler.tvm_adapter.counting import (
     Counting,
     counting_program,
 )
+from nnjit_studio.compiler.tvm_adapter.found import (
+    BOXES_OP,
+    FOUND_FORM,
+    PLACES_OP,
+    FoundBoxes,
+    FoundPlaces,
+    found_program,
+)
 from nnjit_studio.compiler.tvm_adapter.loops import (
     LOOP_FORM,
     LOOP_OP,
@@ -96,6 +104,8 @@ _OWN_OPERATORS = {
     LOOP_OP: CountedLoop,
     COUNTING_OP: Counting,
     TREE_OP: TreeWalk,
+    PLACES_OP: FoundPlaces,
+    BOXES_OP: FoundBoxes,
 }
 """Converters of the operators that the importer's own passes write."""
 
@@ -293,6 +303,8 @@ def _own_call(expr: Any, value_of: Callable[[Any], Value], names: Iterator[str])
         name, given = str(expr.args[0].global_symbol), tuple(value_of(a) for a in expr.args[1:])
         if name.startswith(LOOP_FORM):
             return ProgramCall(loop_program(name, given, outputs), given, outputs)
+        if name.startswith(FOUND_FORM):
+            return ProgramCall(found_program(name, given, outputs), given, outputs)
         if name.startswith(COUNTING_FORM):
             return ProgramCall(counting_program(name, outputs[0]), given, outputs)
         if name.startswith(TREE_FORM):

@@ -17,6 +17,8 @@ from onnx import helper
 
 from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody, kept, loop_of, scan_of
 from nnjit_studio.compiler.importer.onnx.forms import functions
+from nnjit_studio.compiler.importer.onnx.found.readers import read_found
+from nnjit_studio.compiler.importer.onnx.found.walk import FoundWalk
 from nnjit_studio.compiler.importer.onnx.walk import Counted, Walk, attribute_of, refuse
 from nnjit_studio.compiler.tvm_adapter.counting import COUNTING_OP
 
@@ -64,7 +66,7 @@ def fold_for(
     UnsupportedOpError
         When control flow depends on data, or has more than ``MAX_TRIPS`` iterations.
     """
-    walk = Walk(model, _RULES, given, bodies, keep_ranges)
+    walk = FoundWalk(read_found, model, _RULES, given, bodies, keep_ranges)
     walk.limits = _limits_of_ranges(model.graph.node)
     walk.run(model.graph.node)
     walk.finish(model.graph)

@@ -185,7 +185,7 @@ def _model(w: Walk, node: onnx.NodeProto, form: _Form) -> tuple[onnx.ModelProto,
     weights += [numpy_helper.from_array(v, n) for n, v in form.constants.items()]
     inputs, captured = [], []
     own = {*form.ports, *form.constants}
-    for name in dict.fromkeys(_outside(form.graph)):
+    for name in dict.fromkeys(outside(form.graph)):
         if name in own:
             continue
         source = w.resolve(name)
@@ -229,14 +229,14 @@ def _stays_true(w: Walk, graph: onnx.GraphProto, going: str) -> bool:
     return name in held and bool(held[name].reshape(-1)[0])
 
 
-def _outside(graph: onnx.GraphProto) -> Iterator[str]:
+def outside(graph: onnx.GraphProto) -> Iterator[str]:
     """Names that a graph reads and does not define, in order."""
     known = {*(p.name for p in graph.input), *(t.name for t in graph.initializer)}
     for node in graph.node:
         read = [n for n in node.input if n]
         for attribute in node.attribute:
             if attribute.type == onnx.AttributeProto.GRAPH:
-                read += _outside(attribute.g)
+                read += outside(attribute.g)
         yield from (n for n in read if n not in known)
         known.update(node.output)
     yield from (o.name for o in graph.output if o.name not in known)

@@ -1,0 +1,158 @@
+"""Operators that give as many results as their data says, behind whose results sizes are known."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from operator_cases import close
+from run_plan import run_by_kernels
+
+from nnjit_studio.compiler.importer import import_model
+from nnjit_studio.compiler.oracle.onnx_reference import OnnxReference
+from nnjit_studio.errors import UnsupportedOpError
+from nnjit_studio.records import TIERS
+
+RNG = np.random.default_rng(11)
+FEW = np.where(RNG.random((5, 7)) < 0.3, RNG.standard_normal((5, 7)), 0).astype(np.float32)
+NONE, ALL = np.zeros_like(FEW), np.ones_like(FEW)
+
+
+def model(
+    path: Path, nodes: list[onnx.NodeProto], inputs: dict[str, np.ndarray], **weights: object
+) -> Path:
+    """A model whose result is ``y``, without a type."""
+    ports = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        for n, a in inputs.items()
+    ]
+    held = [numpy_helper.from_array(np.asarray(a), n) for n, a in weights.items()]
+    outputs = [helper.make_empty_tensor_value_info("y")]
+    graph = helper.make_graph(nodes, "g", ports, outputs, held)
+    whole = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    whole = onnx.shape_inference.infer_shapes(whole)
+    onnx.save(whole, str(path))
+    return path
+
+
+def check(path: Path, feeds: dict[str, np.ndarray]) -> None:
+    built = import_model(path, path.with_suffix(".bin"))
+    expected = OnnxReference(path).run(feeds, ["y"])["y"]
+    for tier in TIERS:
+        got = run_by_kernels(built, path.with_suffix(".bin"), feeds, tier)["y"]
+        assert got.shape == expected.shape and got.dtype == expected.dtype
+        close(got, expected)
+
+
+def node(op: str, inputs: str, output: str = "y", **attributes: object) -> onnx.NodeProto:
+    return helper.make_node(op, inputs.split(), [output], **attributes)
+
+
+FOUND = [
+    node("NonZero", "x", "n"),
+    node("Transpose", "n", "t"),
+    node("GatherND", "x t", "v"),
+]
+I64 = np.int64
+
+
+@pytest.mark.parametrize("x", [FEW, NONE, ALL], ids=["few", "none", "all"])
+@pytest.mark.parametrize(
+    ("rest", "weights"),
+    [
+        ([node("ReduceSum", "v", keepdims=0)], {}),
+        ([node("Shape", "v", "s"), node("Cast", "s", "y", to=TensorProto.FLOAT)], {}),
+        ([node("Shape", "v", "s"), node("ReduceSum", "v", "r", keepdims=0),
+          node("Cast", "s", "c", to=TensorProto.FLOAT), node("Add", "r c")], {}),
+        # Places in a row of another table, its rows added up.
+        ([node("Gather", "n one", "r", axis=0), node("Gather", "table r", "g", axis=1),
+          node("ReduceSum", "g axis", "y", keepdims=0)],
+         {"one": np.array(1), "table": FEW @ FEW.T @ FEW, "axis": np.array([1])}),
+        # Padded to a length: above, and below, the most that may be found.
+        *(([node("Unsqueeze", "v axis", "u"), node("Concat", "u u u", "c", axis=1),
+            node("Shape", "c", "s"), node("Gather", "s zero", "k", axis=0),
+            node("Slice", "c zeros limit zeros", "d"), node("Shape", "d", "e"),
+            node("Gather", "e zero", "m", axis=0), node("Sub", "length m", "p"),
+            node("Mul", "p three", "q"), node("Concat", "zeros q", "pads", axis=0),
+            node("Reshape", "d flat", "f"), node("Pad", "f pads", "g"),
+            node("Reshape", "g whole")],
+           {"axis": np.array([1]), "zero": np.array([0]), "zeros": np.array([0]),
+            "limit": np.array([limit]), "length": np.array([length]), "three": np.array([3]),
+            "flat": np.array([-1]), "whole": np.array([length, 3])})
+          for limit, length in ((6, 9), (20, 20), (35, 40))),
+    ],
+    ids=["sum", "count", "both", "rows", "padded", "cut", "all_padded"],
+)  # fmt: skip
+def test_what_follows_from_places_that_are_not_zero(
+    rest: list[onnx.NodeProto], weights: dict[str, np.ndarray], x: np.ndarray, tmp_path: Path
+) -> None:
+    check(model(tmp_path / "m.onnx", [*FOUND, *rest], {"x": x}, **weights), {"x": x})
+
+
+@pytest.mark.parametrize("center", [0, 1])
+@pytest.mark.parametrize("limits", [(4, 0.3, 0.2), (2**62, 0.5, None), (3, 0.0, 2.0)])
+def test_boxes_that_overlap_less(
+    limits: tuple[int, float, float | None], center: int, tmp_path: Path
+) -> None:
+    most, overlap, least = limits
+    boxes = RNG.random((2, 12, 4)).astype(np.float32)
+    scores = RNG.random((2, 3, 12)).astype(np.float32).round(1)  # some are equal
+    weights: dict[str, np.ndarray] = {
+        "most": np.array([most]), "overlap": np.array([overlap], np.float32),
+        "axis": np.array([0]),
+    }  # fmt: skip
+    if least is not None:
+        weights["least"] = np.array([least], np.float32)
+    rows = np.arange(1, 2 * 3 * 12 + 1, dtype=np.float32).reshape(-1, 1) % 7
+    nodes = [
+        node("NonMaxSuppression", " ".join(["b s", *weights]).replace(" axis", ""), "n",
+             center_point_box=center),
+        # Sums that hang on which boxes these are, and how many.
+        node("Cast", "n", "f", to=TensorProto.FLOAT),
+        node("Mul", "f f", "q"),
+        node("ReduceSum", "q axis", "t", keepdims=0),
+        node("Shape", "n", "k"), node("Slice", "k axis one", "c"),
+        node("Cast", "c", "m", to=TensorProto.FLOAT),
+        node("Concat", "t m", axis=0),
+    ]  # fmt: skip
+    weights |= {"one": np.array([1]), "rows": rows}
+    check(model(tmp_path / "m.onnx", nodes, {"b": boxes, "s": scores}, **weights),
+          {"b": boxes, "s": scores})  # fmt: skip
+
+
+def test_what_is_chosen_by_a_computed_condition(tmp_path: Path) -> None:
+    nodes = [
+        node("Greater", "x limit", "c"),
+        node("Compress", "x c", "v"),
+        node("ReduceMax", "v", keepdims=0),
+    ]
+    limit = np.array(0.1, np.float32)
+    row = FEW.reshape(-1)
+    check(model(tmp_path / "m.onnx", nodes, {"x": row}, limit=limit), {"x": row})
+
+
+def test_the_last_of_what_was_found(tmp_path: Path) -> None:
+    nodes = [*FOUND, node("Gather", "v last")]
+    path = model(tmp_path / "m.onnx", nodes, {"x": FEW}, last=np.array([-1, 0, -2]))
+    check(path, {"x": FEW})
+
+
+@pytest.mark.parametrize(
+    ("rest", "name"),
+    [
+        ([node("Exp", "v")], "NonZero of node"),
+        ([node("Concat", "v v", "c", axis=0), node("ReduceSum", "c", keepdims=0)], "Concat"),
+        ([node("Size", "v", "z"), node("Cast", "z", to=1)], "Size"),
+        ([node("ReduceMean", "v", keepdims=0)], "ReduceMean"),
+        ([node("Add", "v row", "a"), node("ReduceSum", "a", keepdims=0)], "Add"),
+        ([node("CumSum", "v zero", "a"), node("ReduceSum", "a", keepdims=0)], "CumSum"),
+    ],
+)
+def test_what_hangs_on_a_size_in_another_way_is_refused(
+    rest: list[onnx.NodeProto], name: str, tmp_path: Path
+) -> None:
+    path = model(tmp_path / "m.onnx", [*FOUND, *rest], {"x": FEW}, row=np.ones(35, np.float32),
+                 zero=np.array(0))  # fmt: skip
+    with pytest.raises(UnsupportedOpError, match=f"{name}.* needs"):
+        import_model(path, tmp_path / "w.bin")
