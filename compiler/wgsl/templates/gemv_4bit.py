@@ -109,7 +109,7 @@ def gemv_4bit(
         f"let column = min(wg.x * {candidate.x1 // COLUMNS}u + lane, {matrix.columns - 1}u);",
         *(f"var acc{i} = vec4<f32>();" for i in range(y0)),
         *_loop(matrix, candidate, source, decoding),
-        *_reduce(candidate, subgroups),
+        *reduced(candidate, subgroups),
         "workgroupBarrier();",
         *epilogue.lines(candidate),
     ]
@@ -209,7 +209,7 @@ def _rows_together(candidate: GpuCandidate) -> int:
     return max(1, min(candidate.y0, _SUMS_BYTES // (16 * threads_of(candidate))))
 
 
-def _reduce(candidate: GpuCandidate, subgroups: bool) -> list[str]:
+def reduced(candidate: GpuCandidate, subgroups: bool) -> list[str]:
     """Sums of all threads of a column into ``total``."""
     lines: list[str] = []
     if subgroups:

@@ -1,14 +1,15 @@
 """Products with 4-bit weights in WGSL: few rows, or tiles in workgroup memory.
 
 The words stay as the importer lays them. A product of few rows decodes each
-word in registers once for all rows (:mod:`gemv_4bit`); with more rows a
-workgroup decodes a block of its columns into workgroup memory and multiplies
-tiles, as the products of float32 do.
+word in registers once for all rows (:mod:`gemv_4bit`), or one row becomes
+integers (:mod:`row_of_integers`); with more rows a workgroup decodes a block
+of its columns into workgroup memory and multiplies tiles, as the products of
+float32 do.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.recognize.quantised import Quantised
@@ -19,6 +20,7 @@ from nnjit_studio.compiler.wgsl.templates.gemv_4bit import gemv_4bit, threads_of
 from nnjit_studio.compiler.wgsl.templates.gemv_operands import Plain
 from nnjit_studio.compiler.wgsl.templates.matmul import tiled
 from nnjit_studio.compiler.wgsl.templates.nibbles import COLUMNS, Matrix4
+from nnjit_studio.compiler.wgsl.templates.row_of_integers import GROUP, PACKED, row_of_integers
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.space.webgpu.matmul_4bit import untuned_4bit
 
@@ -35,6 +37,9 @@ def four_bit_document(
     program: Program, subject: Quantised, candidate: GpuCandidate, tier: str
 ) -> KernelDocument | None:
     """The document of a product with 4-bit weights; None where vectors would be cut.
+
+    A candidate of integers is one of floats in a tier without their dot products, and where
+    blocks are not in their groups.
 
     Raises
     ------
@@ -61,6 +66,11 @@ def four_bit_document(
     source = Plain(argument(c.a.buffer), c.k, c.m, c.a.row, c.a.offset)
     end = _Finished(finish, c.m, c.n)
     subgroups = tier == _SUBGROUPS
+    if candidate.vec == 1 and c.m == 1:
+        if subgroups and subject.block % GROUP == 0:
+            made = row_of_integers(matrix, candidate, source, end)
+            return KernelDocument((made,), requires=("subgroups", PACKED))
+        candidate = replace(candidate, vec=COLUMNS)
     dispatch = gemv_4bit(matrix, candidate, source, end, c.m, subgroups, _DECODING)
     return KernelDocument((dispatch,), requires=("subgroups",) if subgroups else ())
 
