@@ -19,7 +19,7 @@ from nnjit_studio.compiler.wgsl.templates.decoded_tiles import decoded_of
 from nnjit_studio.compiler.wgsl.templates.gemv_4bit import gemv_4bit, threads_of
 from nnjit_studio.compiler.wgsl.templates.gemv_operands import Plain
 from nnjit_studio.compiler.wgsl.templates.matmul import tiled
-from nnjit_studio.compiler.wgsl.templates.nibbles import COLUMNS, Matrix4
+from nnjit_studio.compiler.wgsl.templates.nibbles import COLUMNS, WORD, Matrix4
 from nnjit_studio.compiler.wgsl.templates.row_of_integers import GROUP, PACKED, row_of_integers
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.space.webgpu.matmul_4bit import untuned_4bit
@@ -27,7 +27,9 @@ from nnjit_studio.space.webgpu.matmul_4bit import untuned_4bit
 FEW_ROWS = 8
 """Up to so many rows share a decoded word in registers."""
 LARGE = 2048
-"""Rows and columns of a matrix from which on memory, not its start, limits a row's product."""
+"""Rows of a matrix from which on memory, not its start, limits a row's product."""
+_LONG_ROWS = ((64, 4, 16384), (32, 4, 8192), (32, 8, 2048), (16, 4, 0))
+"""Columns of a workgroup and words of a thread in flight, from so many columns on."""
 _DECODING = "half"
 """The fastest of every 4-bit product that was tuned on a large GPU, and as exact as the others."""
 _SUBGROUPS = "wgsl-subgroups"
@@ -80,10 +82,19 @@ def guess(subject: Quantised) -> GpuCandidate:
     c = subject.contraction
     if c.m > FEW_ROWS:
         return untuned_4bit(c.m, c.k, c.n)
-    if c.m == 1 and min(c.k, c.n) >= LARGE:  # narrow, so that every core has words in flight
-        return GpuCandidate(COLUMNS, 1, 4, 16, 1, 512, 1, 4)
+    if c.m == 1 and c.k >= LARGE:
+        return _long_row(c.n, subject.block)
     depth = min(128, 1 << (c.k.bit_length() - 1))
     return GpuCandidate(COLUMNS, c.m, 2 if c.m < 4 else 1, 32, c.m, depth, 1, 4)
+
+
+def _long_row(n: int, block: int) -> GpuCandidate:
+    """256 threads, over fewer columns the fewer there are, so that every core of a large GPU has
+    words in flight. What was fastest in four products measured on an NVIDIA H200, 2026-11-28."""
+    if block % GROUP:
+        return GpuCandidate(COLUMNS, 1, 4, 16, 1, 512)
+    columns, words = next((c, w) for c, w, least in _LONG_ROWS if n >= least)
+    return GpuCandidate(COLUMNS, 1, words, columns, 1, WORD * 256 * COLUMNS // columns, vec=1)
 
 
 def _readable(subject: Quantised) -> bool:

@@ -109,9 +109,13 @@ def _loop(matrix: Matrix4, c: GpuCandidate, source: Plain) -> list[str]:
         *(f"var w{j}_{u} = vec4<u32>();" for j in range(together) for u in range(_WORDS)),
         *(f"var s{j} = {matrix.scale_type}();" for j in range(together)),
         *(f"var z{j} = 0u;" for j in range(together) if matrix.zeros),
+        "var low = vec4<f32>();",
+        "var high = vec4<f32>();",
+        *_eight(matrix, source, threads, "0u"),
         *(line for j in range(together) for line in _load(matrix, j, slices)),
         f"for (var chunk = 0u; chunk < {chunks}u; chunk++) {{",
-        *indented(_produce(matrix, source, threads)),
+        *indented(_produce(matrix, threads)),
+        *indented(_eight(matrix, source, threads, "(chunk + 1u)") if chunks > 1 else []),
         "  workgroupBarrier();",
         f"  for (var turn = 0u; turn < {turns}u; turn++) {{",
         *indented(indented(inner)),
@@ -119,6 +123,13 @@ def _loop(matrix: Matrix4, c: GpuCandidate, source: Plain) -> list[str]:
         "  workgroupBarrier();",
         "}",
     ]
+
+
+def _eight(matrix: Matrix4, source: Plain, threads: int, chunk: str) -> list[str]:
+    """The activations of a thread in a chunk; behind the end the last ones."""
+    row = plus(times(chunk, threads), "li")
+    lines = [f"let row = min({row}, {matrix.rows - 1}u);", *source.load("a", "row", "0u")]
+    return ["{", *indented([*lines, "low = a_lo;", "high = a_hi;"]), "}"]
 
 
 def _load(matrix: Matrix4, j: int, slices: int) -> list[str]:
@@ -149,20 +160,17 @@ def _held(matrix: Matrix4, j: int) -> list[str]:
     return lines
 
 
-def _produce(matrix: Matrix4, source: Plain, threads: int) -> list[str]:
+def _produce(matrix: Matrix4, threads: int) -> list[str]:
     """Eight activations of a thread as integers; four threads side by side share a unit.
 
     The largest is found among the numbers' bits, so that one that is no number makes the unit none.
     """
-    row = plus(times("chunk", threads), "li")
-    whole = matrix.rows % threads == 0
-    lines = [f"let row = {row if whole else f'min({row}, {matrix.rows - 1}u)'};"]
-    lines += source.load("a", "row", "0u")
-    low, high = "a_lo", "a_hi"
-    if not whole:
-        inside = f"{row} < {matrix.rows}u"
-        lines += [f"let {n} = select(vec4<f32>(), a_{n}, {inside});" for n in ("lo", "hi")]
-        low, high = "lo", "hi"
+    lines: list[str] = []
+    low, high = "low", "high"
+    if matrix.rows % threads:
+        there = f"{plus(times('chunk', threads), 'li')} < {matrix.rows}u"
+        lines = [f"let {n}_there = select(vec4<f32>(), {n}, {there});" for n in (low, high)]
+        low, high = "low_there", "high_there"
     mask = "vec4<u32>(0x7FFFFFFFu)"
     lines += [
         f"let bits = max(bitcast<vec4<u32>>({low}) & {mask}, bitcast<vec4<u32>>({high}) & {mask});",
