@@ -39,6 +39,8 @@ GROUP = 32
 """Activations that become integers together."""
 IN_GROUPS = (4, 8)
 """Words of a group, and of two."""
+MOST_OF_INTEGERS, LEAST_OF_INTEGERS = 64, 256
+"""Columns and threads: wider or smaller workgroups were the slowest of all on a large GPU."""
 DECODING_INSTRUCTIONS = 4.0
 """For each element that is decoded: a shift, a mask, the zero point, the scale."""
 UNTUNED = GpuCandidate(8, 8, 16, 128, 64, 16)
@@ -160,7 +162,8 @@ def template(c: GpuCandidate, p: FourBitProblem) -> tuple[bool, str]:
     """What the templates can make: 16-byte loads, all rows in one thread, no split."""
     ok = c.vec in (1, COLUMNS) and c.split == 1 and c.x0 == COLUMNS and c.y0 == c.y1 == p.m
     if c.vec == 1:
-        ok = ok and p.m == 1 and p.k % GROUP == 0 and c.r0 in IN_GROUPS and c.x1 >= COLUMNS * c.r0
+        ok = ok and p.m == 1 and p.k % GROUP == 0 and c.r0 in IN_GROUPS
+        ok = ok and COLUMNS * c.r0 <= c.x1 <= MOST_OF_INTEGERS and p.threads(c) >= LEAST_OF_INTEGERS
         return ok, f"one row of integers, whole groups of {GROUP}, {c.r0} words of a thread"
     return ok, f"a thread keeps all rows ({p.m}) of {c.x0} columns"
 
