@@ -174,8 +174,7 @@ class _Emitter(TeamSteps):
         self.context.ranges.update({a.var: (0, a.extent - 1) for a in inner})
         self._decode(block, "q", axes, {axis.var: size})
         self._point(block, nest, lanes if by_four else [{}], [self.live] if self.live else [])
-        head = f"for (var q = {member}; q < {count // size}; q += {team}) {{"
-        self.top.inner(head, block)
+        self.top.dealt(member, count // size, team, block)
         self.top.forget(nest.written)
 
     def _hoist(self, nest: Nest) -> None:

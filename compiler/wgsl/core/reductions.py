@@ -54,7 +54,7 @@ class Reductions(Points):
             self._load_fours(inside, leaf, unrolled)
         for row in leaves:
             self._join(inside, tree, names, [inside.value(leaf) for leaf in row], row)
-        top.inner(f"for (var q = {start}; q < {count // size}; q += {team}) {{", inside)
+        top.dealt(start, count // size, team, inside)
         totals = self._subgroup_totals(tree, names) or self._tree_totals(tree, names)
         first = {s.buffer: s.value for s in nest.init}
         whole = self._accumulators(top, nest.body, [first[s.buffer] for s in nest.body])

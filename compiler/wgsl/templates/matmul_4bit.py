@@ -26,10 +26,22 @@ from nnjit_studio.space.webgpu.matmul_4bit import untuned_4bit
 
 FEW_ROWS = 8
 """Up to so many rows share a decoded word in registers."""
-LARGE = 2048
-"""Rows of a matrix from which on memory, not its start, limits a row's product."""
-_LONG_ROWS = ((64, 4, 16384), (32, 4, 8192), (32, 8, 2048), (16, 4, 0))
-"""Columns of a workgroup and words of a thread in flight, from so many columns on."""
+LONG, LONGER = 2048, 8192
+"""Rows of a matrix from which on a row's product takes twice the threads, and from which on narrower
+workgroups."""
+_SHORTEST = 512
+"""Values of a row that is worth its integers."""
+_ROWS = (
+    (64, 4, LONG, 16384),
+    (32, 4, LONG, 8192),
+    (16, 4, LONGER, 0),
+    (32, 8, LONG, 2048),
+    (16, 4, LONG, 0),
+    (64, 4, 0, 16384),
+    (16, 4, 0, 0),
+)
+"""Columns of a workgroup and words of a thread in flight, from so many rows and columns of the matrix
+on; the fastest of up to ten in nine products of a row measured on an NVIDIA H200, 2026-11-28."""
 _DECODING = "half"
 """The fastest of every 4-bit product that was tuned on a large GPU, and as exact as the others."""
 _SUBGROUPS = "wgsl-subgroups"
@@ -82,19 +94,18 @@ def guess(subject: Quantised) -> GpuCandidate:
     c = subject.contraction
     if c.m > FEW_ROWS:
         return untuned_4bit(c.m, c.k, c.n)
-    if c.m == 1 and c.k >= LARGE:
-        return _long_row(c.n, subject.block)
+    if c.m == 1 and c.k >= _SHORTEST and subject.block % GROUP == 0:
+        return _of_integers(c.k, c.n)
+    if c.m == 1 and min(c.k, c.n) >= LONG:  # narrow, so that every core has words in flight
+        return GpuCandidate(COLUMNS, 1, 4, 16, 1, 512)
     depth = min(128, 1 << (c.k.bit_length() - 1))
     return GpuCandidate(COLUMNS, c.m, 2 if c.m < 4 else 1, 32, c.m, depth, 1, 4)
 
 
-def _long_row(n: int, block: int) -> GpuCandidate:
-    """256 threads, over fewer columns the fewer there are, so that every core of a large GPU has
-    words in flight. What was fastest in four products measured on an NVIDIA H200, 2026-11-28."""
-    if block % GROUP:
-        return GpuCandidate(COLUMNS, 1, 4, 16, 1, 512)
-    columns, words = next((c, w) for c, w, least in _LONG_ROWS if n >= least)
-    return GpuCandidate(COLUMNS, 1, words, columns, 1, WORD * 256 * COLUMNS // columns, vec=1)
+def _of_integers(k: int, n: int) -> GpuCandidate:
+    columns, words = next((c, w) for c, w, rows, least in _ROWS if k >= rows and n >= least)
+    threads = 256 if k >= LONG else 128
+    return GpuCandidate(COLUMNS, 1, words, columns, 1, WORD * threads * COLUMNS // columns, vec=1)
 
 
 def _readable(subject: Quantised) -> bool:
