@@ -40,11 +40,9 @@ fn max_f32(a: f32, b: f32) -> f32 {
   return select(select(max(a, b), b, is_nan(b)), a, is_nan(a));
 }
 fn div_f32(a: f32, b: f32) -> f32 {
-  let inverse = 1.0f / b;
-  let q = a * inverse;
-  let better = fma(fma(-q, b, a), inverse, q);
-  if (is_finite(better) && magnitude(b) <= 0x7e800000u) { return better; }
-  return a / b;
+  let q = a / b;
+  let better = fma(fma(-q, b, a), 1.0f / b, q);
+  return select(q, better, is_finite(better));
 }
 fn mod_floor_f32(a: f32, b: f32) -> f32 { return a - floor(div_f32(a, b)) * b; }
 fn mod_trunc_f32(a: f32, b: f32) -> f32 { return a - trunc(div_f32(a, b)) * b; }

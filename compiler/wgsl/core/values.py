@@ -132,7 +132,10 @@ class Block:
         what the turns load is under way together.
         """
         turns = count // team
-        if start == "member" and count == turns * team and turns <= MOST_TURNS:
+        if start == "member" and count == team:
+            block.lines.insert(0, "let q = member;")
+            self.inner("{", block)
+        elif start == "member" and count == turns * team and turns <= MOST_TURNS:
             block.lines.insert(0, f"let q = member + turn * {team};")
             self.inner(f"for (var turn = 0; turn < {turns}; turn++) {{", block)
         else:
