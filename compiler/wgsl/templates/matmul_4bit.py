@@ -27,8 +27,7 @@ from nnjit_studio.space.webgpu.matmul_4bit import untuned_4bit
 FEW_ROWS = 8
 """Up to so many rows share a decoded word in registers."""
 LONG, LONGER = 2048, 8192
-"""Rows of a matrix from which on a row's product takes twice the threads, and from which on narrower
-workgroups."""
+"""Rows of a matrix from which on a row's product has twice the threads, or narrower workgroups."""
 _SHORTEST = 512
 """Values of a row that is worth its integers."""
 _ROWS = (
@@ -40,7 +39,7 @@ _ROWS = (
     (64, 4, 0, 16384),
     (16, 4, 0, 0),
 )
-"""Columns of a workgroup and words of a thread in flight, from so many rows and columns of the matrix
+"""Columns of a workgroup and words of a thread in flight, from so many rows and columns of a matrix
 on; the fastest of up to ten in nine products of a row measured on an NVIDIA H200, 2026-11-28."""
 _DECODING = "half"
 """The fastest of every 4-bit product that was tuned on a large GPU, and as exact as the others."""
