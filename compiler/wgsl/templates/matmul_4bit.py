@@ -16,8 +16,7 @@ from nnjit_studio.compiler.recognize.quantised import Quantised
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument, Shader
 from nnjit_studio.compiler.wgsl.core.finish import Finish
 from nnjit_studio.compiler.wgsl.templates.decoded_tiles import decoded_of
-from nnjit_studio.compiler.wgsl.templates.gemv_4bit import gemv_4bit, threads_of
-from nnjit_studio.compiler.wgsl.templates.gemv_operands import Plain
+from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Plain, gemv_4bit, threads_of
 from nnjit_studio.compiler.wgsl.templates.matmul import tiled
 from nnjit_studio.compiler.wgsl.templates.nibbles import COLUMNS, WORD, Matrix4
 from nnjit_studio.compiler.wgsl.templates.row_of_integers import GROUP, PACKED, row_of_integers

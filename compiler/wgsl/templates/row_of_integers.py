@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from nnjit_studio.compiler.wgsl.core.document import Dispatch, Shader
 from nnjit_studio.compiler.wgsl.core.syntax import indented, plus, times
-from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Epilogue, reduced, threads_of
-from nnjit_studio.compiler.wgsl.templates.gemv_operands import Plain
+from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Epilogue, Plain, reduced, threads_of
 from nnjit_studio.compiler.wgsl.templates.nibbles import COLUMNS, WORD, Matrix4
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.gpu_candidate import GpuCandidate
