@@ -39,8 +39,9 @@ GROUP = 32
 """Activations that become integers together."""
 IN_GROUPS = (4, 8)
 """Words of a group, and of two."""
-MOST_OF_INTEGERS, LEAST_OF_INTEGERS = 64, 256
-"""Columns and threads: wider or smaller workgroups were the slowest of all on a large GPU."""
+MOST_OF_INTEGERS, LEAST_OF_INTEGERS = 256, 128
+"""Words of a workgroup's columns in flight, and threads: more words or fewer threads were never the
+fastest of nine products on a large GPU."""
 DECODING_INSTRUCTIONS = 4.0
 """For each element that is decoded: a shift, a mask, the zero point, the scale."""
 UNTUNED = GpuCandidate(8, 8, 16, 128, 64, 16)
@@ -59,7 +60,7 @@ INTEGER_REGISTERS = 32
 INTEGER_BYTES = 42
 """Of workgroup memory for each thread there: eight activations in three digits, a sum."""
 INTEGER_STEP = 0.4
-"""A step of integers beside one of floats: instructions counted."""
+"""Of a step of integers, where one of floats is 1: instructions counted."""
 CORE_BYTES = 16.0
 """Bytes that a core takes in the time of a step of a row's multiply-adds; a guess that orders."""
 
@@ -163,7 +164,8 @@ def template(c: GpuCandidate, p: FourBitProblem) -> tuple[bool, str]:
     ok = c.vec in (1, COLUMNS) and c.split == 1 and c.x0 == COLUMNS and c.y0 == c.y1 == p.m
     if c.vec == 1:
         ok = ok and p.m == 1 and p.k % GROUP == 0 and c.r0 in IN_GROUPS
-        ok = ok and COLUMNS * c.r0 <= c.x1 <= MOST_OF_INTEGERS and p.threads(c) >= LEAST_OF_INTEGERS
+        ok = ok and COLUMNS * c.r0 <= c.x1 and c.x1 * c.r0 <= MOST_OF_INTEGERS
+        ok = ok and p.threads(c) >= LEAST_OF_INTEGERS
         return ok, f"one row of integers, whole groups of {GROUP}, {c.r0} words of a thread"
     return ok, f"a thread keeps all rows ({p.m}) of {c.x0} columns"
 
