@@ -17,9 +17,9 @@ from nnjit_studio.compiler.programs.attention import attention
 from nnjit_studio.compiler.wasm.peak import peak_kernel
 from nnjit_studio.compiler.wgsl.core.document import Dispatch, KernelDocument
 from nnjit_studio.compiler.wgsl.core.peak import copy_document, peak_document
-from nnjit_studio.compiler.wgsl.templates.gemv_4bit import gemv_4bit
-from nnjit_studio.compiler.wgsl.templates.gemv_operands import Plain, Stored
+from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Plain, Stored, gemv_4bit
 from nnjit_studio.compiler.wgsl.templates.nibbles import DECODINGS, F16, Matrix4
+from nnjit_studio.compiler.wgsl.templates.row_of_integers import row_of_integers
 from nnjit_studio.compiler.wgsl.templates.subgroup_matrix import matrix_product, matrix_space
 from nnjit_studio.records import GPU_TIERS, TIERS
 from nnjit_studio.records.candidate import Candidate
@@ -94,7 +94,8 @@ def subgroup_matrices() -> Recorded:
 
 
 def gemv_4bit_forms() -> Recorded:
-    """Every decoding, f16 among them, of one row and of three, with subgroups and without."""
+    """Every decoding, f16 among them, of one row and of three, with subgroups and without;
+    one row of integers."""
     for decoding, rows, subgroups in product((*DECODINGS, F16), (1, 3), (False, True)):
         for half in (False, True):
             stored = Matrix4(512, 64, zeros="zeros" if half else "", half_scales=half)
@@ -103,6 +104,11 @@ def gemv_4bit_forms() -> Recorded:
             made = gemv_4bit(stored, candidate, *ends, rows, subgroups, decoding)
             words = f"{decoding} rows {rows}{' subgroups' * subgroups}{' half scales' * half}"
             yield words, _document(made).to_bytes()
+    for half, together in product((False, True), (4, 8)):
+        stored = Matrix4(672, 64, zeros="zeros" if half else "", half_scales=half)
+        candidate = GpuCandidate(4, 1, together, 32, 1, 128, vec=1)
+        made = row_of_integers(stored, candidate, Plain("source", 672), Stored("result", 64))
+        yield f"integers, {together} words{' half scales' * half}", _document(made).to_bytes()
 
 
 def _document(dispatch: Dispatch) -> KernelDocument:

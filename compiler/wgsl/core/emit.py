@@ -166,7 +166,8 @@ class _Emitter(TeamSteps):
             not nest.init and not nest.steps and axis.extent % GROUP == 0 and count >= 2 * team
         )
         size = GROUP if by_four else 1
-        lanes = [{axis.var: plus(Var(axis.var), i)} for i in range(size)]
+        apart = self._turns(inner, size) if by_four and member == "member" else [0]
+        lanes = [{axis.var: plus(Var(axis.var), a + i)} for a in apart for i in range(size)]
         axes = [*inner[:-1], replace(axis, extent=axis.extent // size)]
         self.top.forget(nest.written)
         self._hoist(nest)
@@ -174,8 +175,7 @@ class _Emitter(TeamSteps):
         self.context.ranges.update({a.var: (0, a.extent - 1) for a in inner})
         self._decode(block, "q", axes, {axis.var: size})
         self._point(block, nest, lanes if by_four else [{}], [self.live] if self.live else [])
-        head = f"for (var q = {member}; q < {count // size}; q += {team}) {{"
-        self.top.inner(head, block)
+        self.top.dealt(member, count // len(lanes), team, block)
         self.top.forget(nest.written)
 
     def _hoist(self, nest: Nest) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nnjit_studio.compiler.ir.rewrite import substitute
-from nnjit_studio.compiler.ir.tensor_ir import Expr
-from nnjit_studio.compiler.wgsl.core.memory import VALUE_TYPES
+from nnjit_studio.compiler.ir.rewrite import plus, substitute
+from nnjit_studio.compiler.ir.tensor_ir import Axis, Expr
+from nnjit_studio.compiler.wgsl.core.memory import GROUP, VALUE_TYPES
 from nnjit_studio.compiler.wgsl.core.nests import Nest, points
 from nnjit_studio.compiler.wgsl.core.points import Points
 from nnjit_studio.compiler.wgsl.core.reduction_tree import Tree, neutral, renamed, tree_of
@@ -40,27 +40,41 @@ class Reductions(Points):
                 for op, leaf in zip(tree.ops, tree.leaves, strict=True)
             ]
             names = self._accumulators(top, nest.body, neutrals)
-            start = "member"
+            start, apart = "member", self._turns(nest.reduce, size)
         else:
             self._decode(top, "member", axes, steps)
             names = self._accumulators(top, nest.body, tree.leaves)
             top.forget_points(a.var for a in nest.reduce)
             start = f"member + {team}"
+            apart = [0]
         inside = Block(self.context, top)
         self._decode(inside, "q", axes, steps)
+        unrolled = [
+            {v: plus(e, a) for v, e in lane.items()} if a else lane
+            for a in apart
+            for lane in unrolled
+        ]
         leaves = [[substitute(leaf, lane) for leaf in tree.leaves] for lane in unrolled]
         inside.expect(leaf for row in leaves for leaf in row)
         for leaf in tree.leaves:
             self._load_fours(inside, leaf, unrolled)
         for row in leaves:
             self._join(inside, tree, names, [inside.value(leaf) for leaf in row], row)
-        top.inner(f"for (var q = {start}; q < {count // size}; q += {team}) {{", inside)
+        top.dealt(start, count // size // len(apart), team, inside)
         totals = self._subgroup_totals(tree, names) or self._tree_totals(tree, names)
         first = {s.buffer: s.value for s in nest.init}
         whole = self._accumulators(top, nest.body, [first[s.buffer] for s in nest.body])
         self._join_names(top, tree, whole, totals)
         results = [(s, [name]) for s, name in zip(nest.body, whole, strict=True)]
         self._write(top, results, [{}], self._first_member())
+
+    def _turns(self, axes: Sequence[Axis], size: int) -> list[int]:
+        """Where a member's vectors of ``size`` lie behind its first one, if all loads can be under
+        way together: few turns along one axis, as many for all members; else the first alone."""
+        stride = size * self.group.team
+        turns, rest = divmod(points(axes), stride)
+        whole = len(axes) == 1 and size == GROUP and not rest and turns <= GROUP
+        return [turn * stride for turn in range(turns)] if whole else [0]
 
     def _join(
         self,

@@ -39,6 +39,8 @@ _DIVISIONS = {
 _BITS = {"i8": 8, "u8": 8}
 _BUILTIN = ("abs", "floor", "ceil", "round", "trunc")
 _CHEAP = ("neg", "not", "abs", "bitnot")
+MOST_TURNS = 16
+"""Of a loop whose length is made a constant."""
 
 
 @dataclass
@@ -122,6 +124,22 @@ class Block:
     def inner(self, head: str, block: Block) -> None:
         """A scope of this one."""
         self.lines += [head, *(f"  {line}" for line in block.lines), "}"]
+
+    def dealt(self, start: str, count: int, team: int, block: Block) -> None:
+        """A scope for each ``q`` below ``count`` of a team's member, from ``start`` on.
+
+        Where all members have as many, the loop's length is a constant: it can be unrolled, and
+        what the turns load is under way together.
+        """
+        turns = count // team
+        if start == "member" and count == team:
+            block.lines.insert(0, "let q = member;")
+            self.inner("{", block)
+        elif start == "member" and count == turns * team and turns <= MOST_TURNS:
+            block.lines.insert(0, f"let q = member + turn * {team};")
+            self.inner(f"for (var turn = 0; turn < {turns}; turn++) {{", block)
+        else:
+            self.inner(f"for (var q = {start}; q < {count}; q += {team}) {{", block)
 
     def typed(self, expr: Expr, dtype: str) -> str:
         """The value converted to a dtype."""

@@ -10,10 +10,10 @@ of a large matrix can be in flight at once.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from nnjit_studio.compiler.wgsl.core.document import Dispatch, Shader
-from nnjit_studio.compiler.wgsl.templates.gemv_operands import Plain
 from nnjit_studio.compiler.wgsl.templates.nibbles import (
     COLUMNS,
     F16,
@@ -38,6 +38,52 @@ class Epilogue(Protocol):
 
     def lines(self, candidate: GpuCandidate) -> list[str]:
         """Run by every thread, behind a barrier: ``total`` holds ``y0`` rows of ``x1`` sums."""
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Rows of ``k`` floats in a buffer."""
+
+    buffer: str
+    k: int
+    rows: int = 1
+    stride: int = 0
+    """Elements from one row to the next, a multiple of 4; 0 for ``k``."""
+    offset: int = 0
+    """Elements in front of the first row, a multiple of 4."""
+
+    def declare(self, shader: Shader) -> None:
+        last = self.offset + (self.rows - 1) * (self.stride or self.k) + self.k
+        shader.bind(self.buffer, "source", f"array<vec4<f32>, {last // 4}>")
+
+    def load(self, name: str, word: str, row: str) -> list[str]:
+        """Lines that make ``{name}_lo`` and ``{name}_hi``: eight values from ``8 * word`` on."""
+        at = f"{word} * 2u + {self.offset // 4}u"
+        if self.rows > 1:
+            at = f"{row} * {(self.stride or self.k) // 4}u + {at}"
+        return [f"let {name}_lo = source[{at}];", f"let {name}_hi = source[{at} + 1u];"]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The sums as they are, rows of ``n``."""
+
+    buffer: str
+    n: int
+    rows: int = 1
+
+    def declare(self, shader: Shader) -> None:
+        shader.bind(self.buffer, "result", f"array<f32, {self.rows * self.n}>", "read_write")
+
+    def lines(self, candidate: GpuCandidate) -> list[str]:
+        x1, y0 = candidate.x1, candidate.y0
+        return [
+            f"for (var t = li; t < {x1 * y0}u; t += {x1 // 4 * (candidate.r1 // 8)}u) {{",
+            f"  let n = wg.x * {x1}u + t % {x1}u;",
+            f"  let m = wg.y * {y0}u + t / {x1}u;",
+            f"  if (n < {self.n}u) {{ result[m * {self.n}u + n] = total[t]; }}",
+            "}",
+        ]
 
 
 def threads_of(candidate: GpuCandidate) -> int:
@@ -109,7 +155,7 @@ def gemv_4bit(
         f"let column = min(wg.x * {candidate.x1 // COLUMNS}u + lane, {matrix.columns - 1}u);",
         *(f"var acc{i} = vec4<f32>();" for i in range(y0)),
         *_loop(matrix, candidate, source, decoding),
-        *_reduce(candidate, subgroups),
+        *reduced(candidate, subgroups),
         "workgroupBarrier();",
         *epilogue.lines(candidate),
     ]
@@ -209,7 +255,7 @@ def _rows_together(candidate: GpuCandidate) -> int:
     return max(1, min(candidate.y0, _SUMS_BYTES // (16 * threads_of(candidate))))
 
 
-def _reduce(candidate: GpuCandidate, subgroups: bool) -> list[str]:
+def reduced(candidate: GpuCandidate, subgroups: bool) -> list[str]:
     """Sums of all threads of a column into ``total``."""
     lines: list[str] = []
     if subgroups:

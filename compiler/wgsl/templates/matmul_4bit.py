@@ -1,31 +1,45 @@
 """Products with 4-bit weights in WGSL: few rows, or tiles in workgroup memory.
 
 The words stay as the importer lays them. A product of few rows decodes each
-word in registers once for all rows (:mod:`gemv_4bit`); with more rows a
-workgroup decodes a block of its columns into workgroup memory and multiplies
-tiles, as the products of float32 do.
+word in registers once for all rows (:mod:`gemv_4bit`), or one row becomes
+integers (:mod:`row_of_integers`); with more rows a workgroup decodes a block
+of its columns into workgroup memory and multiplies tiles, as the products of
+float32 do.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.recognize.quantised import Quantised
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument, Shader
 from nnjit_studio.compiler.wgsl.core.finish import Finish
 from nnjit_studio.compiler.wgsl.templates.decoded_tiles import decoded_of
-from nnjit_studio.compiler.wgsl.templates.gemv_4bit import gemv_4bit, threads_of
-from nnjit_studio.compiler.wgsl.templates.gemv_operands import Plain
+from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Plain, gemv_4bit, threads_of
 from nnjit_studio.compiler.wgsl.templates.matmul import tiled
-from nnjit_studio.compiler.wgsl.templates.nibbles import COLUMNS, Matrix4
+from nnjit_studio.compiler.wgsl.templates.nibbles import COLUMNS, WORD, Matrix4
+from nnjit_studio.compiler.wgsl.templates.row_of_integers import GROUP, PACKED, row_of_integers
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.space.webgpu.matmul_4bit import untuned_4bit
 
 FEW_ROWS = 8
 """Up to so many rows share a decoded word in registers."""
-LARGE = 2048
-"""Rows and columns of a matrix from which on memory, not its start, limits a row's product."""
+LONG, LONGER = 2048, 8192
+"""Rows of a matrix from which on a row's product has twice the threads, or narrower workgroups."""
+_SHORTEST = 512
+"""Values of a row that is worth its integers."""
+_ROWS = (
+    (64, 4, LONG, 16384),
+    (32, 4, LONG, 8192),
+    (16, 4, LONGER, 0),
+    (32, 8, LONG, 2048),
+    (16, 4, LONG, 0),
+    (64, 4, 0, 16384),
+    (16, 4, 0, 0),
+)
+"""Columns of a workgroup and words of a thread in flight, from so many rows and columns of a matrix
+on; the fastest of up to ten in nine products of a row measured on an NVIDIA H200, 2026-11-28."""
 _DECODING = "half"
 """The fastest of every 4-bit product that was tuned on a large GPU, and as exact as the others."""
 _SUBGROUPS = "wgsl-subgroups"
@@ -35,6 +49,9 @@ def four_bit_document(
     program: Program, subject: Quantised, candidate: GpuCandidate, tier: str
 ) -> KernelDocument | None:
     """The document of a product with 4-bit weights; None where vectors would be cut.
+
+    A candidate of integers is one of floats in a tier without their dot products, and where
+    blocks are not in their groups.
 
     Raises
     ------
@@ -61,6 +78,11 @@ def four_bit_document(
     source = Plain(argument(c.a.buffer), c.k, c.m, c.a.row, c.a.offset)
     end = _Finished(finish, c.m, c.n)
     subgroups = tier == _SUBGROUPS
+    if candidate.vec == 1 and c.m == 1:
+        if subgroups and subject.block % GROUP == 0:
+            made = row_of_integers(matrix, candidate, source, end)
+            return KernelDocument((made,), requires=("subgroups", PACKED))
+        candidate = replace(candidate, vec=COLUMNS)
     dispatch = gemv_4bit(matrix, candidate, source, end, c.m, subgroups, _DECODING)
     return KernelDocument((dispatch,), requires=("subgroups",) if subgroups else ())
 
@@ -70,10 +92,18 @@ def guess(subject: Quantised) -> GpuCandidate:
     c = subject.contraction
     if c.m > FEW_ROWS:
         return untuned_4bit(c.m, c.k, c.n)
-    if c.m == 1 and min(c.k, c.n) >= LARGE:  # narrow, so that every core has words in flight
-        return GpuCandidate(COLUMNS, 1, 4, 16, 1, 512, 1, 4)
+    if c.m == 1 and c.k >= _SHORTEST and subject.block % GROUP == 0:
+        return _of_integers(c.k, c.n)
+    if c.m == 1 and min(c.k, c.n) >= LONG:  # narrow, so that every core has words in flight
+        return GpuCandidate(COLUMNS, 1, 4, 16, 1, 512)
     depth = min(128, 1 << (c.k.bit_length() - 1))
     return GpuCandidate(COLUMNS, c.m, 2 if c.m < 4 else 1, 32, c.m, depth, 1, 4)
+
+
+def _of_integers(k: int, n: int) -> GpuCandidate:
+    columns, words = next((c, w) for c, w, rows, least in _ROWS if k >= rows and n >= least)
+    threads = 256 if k >= LONG else 128
+    return GpuCandidate(COLUMNS, 1, words, columns, 1, WORD * threads * COLUMNS // columns, vec=1)
 
 
 def _readable(subject: Quantised) -> bool:

@@ -16,8 +16,7 @@ from nnjit_studio.bench.gpu.tables import adapter_text
 from nnjit_studio.bench.options import BenchOptions, Note
 from nnjit_studio.bench.report import Report, Table, spread_text
 from nnjit_studio.bench.statistics import spread
-from nnjit_studio.compiler.wgsl.templates.gemv_4bit import gemv_4bit, threads_of
-from nnjit_studio.compiler.wgsl.templates.gemv_operands import Plain, Stored
+from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Plain, Stored, gemv_4bit, threads_of
 from nnjit_studio.compiler.wgsl.templates.nibbles import DECODINGS, F16, REQUIRES, Matrix4
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.records.gpu_candidate import GpuCandidate

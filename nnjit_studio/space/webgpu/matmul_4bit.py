@@ -35,6 +35,13 @@ COLUMNS = 4
 X1_CHOICES = (16, 32, 64, 128)
 THREADS_CHOICES = (64, 128, 256, 512)
 R0_CHOICES = (1, 2, 4, 8)
+GROUP = 32
+"""Activations that become integers together."""
+IN_GROUPS = (4, 8)
+"""Words of a group, and of two."""
+MOST_OF_INTEGERS, LEAST_OF_INTEGERS = 256, 128
+"""Words of a workgroup's columns in flight, and threads: more words or fewer threads were never the
+fastest of nine products on a large GPU."""
 DECODING_INSTRUCTIONS = 4.0
 """For each element that is decoded: a shift, a mask, the zero point, the scale."""
 UNTUNED = GpuCandidate(8, 8, 16, 128, 64, 16)
@@ -48,6 +55,12 @@ MANY_ROWS = 4
 """From so many rows on a thread holds one word at a time."""
 IN_FLIGHT_BYTES = 32 << 10
 """Bytes that a core should wait for at once: about 4 TB/s times 0.8 us over 132 cores, doubled."""
+INTEGER_REGISTERS = 32
+"""Of a row that becomes integers: its digits, and a word's values apart."""
+INTEGER_BYTES = 42
+"""Of workgroup memory for each thread there: eight activations in three digits, a sum."""
+INTEGER_STEP = 0.4
+"""Of a step of integers, where one of floats is 1: instructions counted."""
 CORE_BYTES = 16.0
 """Bytes that a core takes in the time of a step of a row's multiply-adds; a guess that orders."""
 
@@ -78,9 +91,13 @@ class FourBitProblem(GpuProblem):
         return c.x1 // COLUMNS * (c.r1 // WORD)
 
     def registers(self, c: GpuCandidate) -> int:
+        if c.vec == 1:  # words and scales at hand, and those of the next step
+            return 2 * c.r0 * (COLUMNS + 1) + INTEGER_REGISTERS + FIXED_REGISTERS
         return COLUMNS * c.y0 + c.r0 * (2 * COLUMNS + WORD * c.y0) + FIXED_REGISTERS
 
     def shared_bytes(self, c: GpuCandidate) -> int:
+        if c.vec == 1:
+            return INTEGER_BYTES * self.threads(c) + ELEMENT_BYTES * c.x1
         # Sums of some rows at a time (compiler/wgsl/templates/gemv_4bit.py), and the results.
         rows = max(1, min(c.y0, 8192 // (16 * self.threads(c))))
         return 16 * self.threads(c) * rows + ELEMENT_BYTES * c.x1 * c.y0
@@ -92,7 +109,8 @@ class FourBitProblem(GpuProblem):
         busy = min(1.0, resident * words * 4 * COLUMNS / IN_FLIGHT_BYTES)
         scattered = 1 + max(0.0, 1 - c.x1 / self.gpu.warp)
         rounds = math.ceil(self.k / c.r1) * c.r1
-        return each * c.x1 * rounds * (self.m + CORE_BYTES) * scattered / busy
+        step = INTEGER_STEP if c.vec == 1 else self.m
+        return each * c.x1 * rounds * (step + CORE_BYTES) * scattered / busy
 
 
 def four_bit_problem(workload: Workload, gpu: GpuProfile) -> FourBitProblem | FourBitTiles:
@@ -133,15 +151,22 @@ def four_bit_candidates(problem: FourBitProblem) -> list[GpuCandidate]:
 
 def _grid(p: FourBitProblem) -> Iterator[GpuCandidate]:
     for x1, threads, r0 in product(X1_CHOICES, THREADS_CHOICES, R0_CHOICES):
-        yield GpuCandidate(COLUMNS, p.m, r0, x1, p.m, WORD * threads * COLUMNS // x1)
+        depth = WORD * threads * COLUMNS // x1
+        yield GpuCandidate(COLUMNS, p.m, r0, x1, p.m, depth)
+        yield GpuCandidate(COLUMNS, p.m, r0, x1, p.m, depth, vec=1)
 
 
 Rule = Callable[[GpuCandidate, FourBitProblem], tuple[bool, str]]
 
 
 def template(c: GpuCandidate, p: FourBitProblem) -> tuple[bool, str]:
-    """What the template can make: 16-byte loads, all rows in one thread, no split."""
-    ok = c.vec == COLUMNS and c.split == 1 and c.x0 == COLUMNS and c.y0 == c.y1 == p.m
+    """What the templates can make: 16-byte loads, all rows in one thread, no split."""
+    ok = c.vec in (1, COLUMNS) and c.split == 1 and c.x0 == COLUMNS and c.y0 == c.y1 == p.m
+    if c.vec == 1:
+        ok = ok and p.m == 1 and p.k % GROUP == 0 and c.r0 in IN_GROUPS
+        ok = ok and COLUMNS * c.r0 <= c.x1 and c.x1 * c.r0 <= MOST_OF_INTEGERS
+        ok = ok and p.threads(c) >= LEAST_OF_INTEGERS
+        return ok, f"one row of integers, whole groups of {GROUP}, {c.r0} words of a thread"
     return ok, f"a thread keeps all rows ({p.m}) of {c.x0} columns"
 
 

@@ -203,7 +203,7 @@ export class GpuEngine {
           const feeds = this.#feeds(plan, inputs);
           this.#write(index, first ? feeds : feeds.filter((_, i) => i !== token));
           if (!first) this.device.encode([likeliest.give(this.#where(index, buffer), specBytes(spec))]);
-          this.#run(calls);
+          this.#run(calls, first ? SUBMITTED_CALLS : calls.length); // the GPU is busy: each submission would only interrupt it
           this.device.encode(likeliest.choose({ ...this.#where(index, from.buffer), size: specBytes(from.spec) }, at));
           this.device.flush();
         }),
@@ -347,10 +347,10 @@ export class GpuEngine {
     for (const { buffer, data } of feeds) this.device.write(this.#where(index, buffer).buffer, 0, padded(data));
   }
 
-  /** @param {readonly Call[]} calls of a plan, after its inputs were written */
-  #run(calls) {
+  /** @param {readonly Call[]} calls of a plan, after its inputs were written @param {number} [together] submitted at a time */
+  #run(calls, together = SUBMITTED_CALLS) {
     calls.forEach(({ commands }, i) => {
-      if (i && i % SUBMITTED_CALLS === 0) this.device.flush();
+      if (i && i % together === 0) this.device.flush();
       this.device.encode(commands);
     });
   }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 from small_programs import matmul_bias, softmax
-from wgsl_harness import has_subgroups, run_document
+from wgsl_harness import has_subgroups, run_document, run_program
 from wgsl_programs import PROGRAMS, concatenation, layer_norm, scattered_bytes
 
 from nnjit_studio.compiler.ir.tensor_ir import (
@@ -72,6 +72,30 @@ def test_with_subgroups(name: str) -> None:
     if not has_subgroups():
         pytest.skip("the adapter has no subgroups")
     assert check(PROGRAMS[name], "wgsl-subgroups").requires == ("subgroups",)
+
+
+@pytest.mark.parametrize(
+    ("columns", "written"),
+    [
+        (1024, "let q = member;"),
+        (4096, "let q = member;"),
+        (5120, "turn < 5"),
+        (4104, "for (var q = member; "),
+    ],
+    ids=["once", "together", "a loop of known length", "uneven"],
+)
+@pytest.mark.usefixtures("without_templates")
+def test_vectors_of_a_few_turns_are_loaded_together(columns: int, written: str) -> None:
+    program, rng = layer_norm(2, columns), np.random.default_rng(columns)
+    data = compile_wgsl(program, None, "wgsl").data
+    (dispatch,) = KernelDocument.from_bytes(data).dispatches
+    assert written in dispatch.code
+    x, g, b = (rng.normal(size=s).astype(np.float32) for s in ((2, columns), columns, columns))
+    got = run_program(program, data, {"x": x, "g": g, "b": b})["y"]
+    wide = x.astype(np.float64)
+    apart = wide - wide.mean(1, keepdims=True)
+    exact = apart / np.sqrt((apart**2).mean(1, keepdims=True) + 1e-5) * g + b
+    np.testing.assert_allclose(got, exact, atol=1e-5)
 
 
 @pytest.mark.usefixtures("without_templates")

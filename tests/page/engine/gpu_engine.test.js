@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { GpuEngine } from "../../../resources/engine/gpu/engine.js";
+import { CODES } from "../../../resources/engine/gpu/generation/likeliest.js";
 import { openNative } from "../../../resources/engine/gpu/native/device.js";
 import { fakeGpu } from "../fake_gpu.js";
 
@@ -56,6 +57,25 @@ test("a plan runs, and all its outputs come in one readback", async () => {
   assert.deepEqual(results(result), [[11, 22, 33], [21, 42, 63]]);
   assert.deepEqual([device.counters.waits - waits, fake.submits - submits], [1, 1]);
   assert.equal(result.gpu.dispatches, device.counters.dispatches);
+});
+
+test("a step of a text that is queued behind others is one submission, the first begins early", async () => {
+  const chosen = Object.fromEntries(CODES.map((code) => [code, () => {}]));
+  const device = await openNative(fakeGpu({ ...kernels, ...chosen }));
+  const engine = new GpuEngine(device);
+  const [call, , end] = PLAN.steps;
+  await engine.load({ ...PLAN, outputs: [PLAN.outputs[0]], steps: [...Array(70).fill(call), end] });
+  await engine.setWeights(0, bytesOf(10, 20, 30));
+  await engine.register([kernel("add")]);
+  const follower = await engine.follower(input(1, 2, 3), { ids: "x", logits: "y" });
+  const flushes = [];
+  for (const first of [true, false, false]) {
+    const before = device.counters.flushes;
+    await follower.step(0, first);
+    flushes.push(device.counters.flushes - before);
+  }
+  assert.deepEqual(flushes, [3, 1, 1]);
+  follower.close();
 });
 
 test("inferences go on while a kernel is compiled, and run one kernel or the other", async () => {

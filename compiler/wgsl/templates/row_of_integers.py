@@ -1,0 +1,223 @@
+"""One row times a matrix in 4 bits, by dot products of bytes: the row becomes integers of 22 bits.
+
+Decoding a value to a float takes more instructions than multiplying it. Here the words stay as they
+are: a word's eight values meet a byte of eight activations in two dot products of four. Each 32
+activations share a unit, their largest over 2^22, so one is three bytes and off by 2^-23 of the
+largest at most. The 32 products are added exactly; what all have in common, scale, unit and zero
+point, is applied to their sum.
+
+Each thread makes eight activations integers, then the workgroup multiplies what all have made, and
+so on to the end of the row. Words of the next step are loaded before those at hand are used.
+"""
+
+from __future__ import annotations
+
+from nnjit_studio.compiler.wgsl.core.document import Dispatch, Shader
+from nnjit_studio.compiler.wgsl.core.syntax import indented, plus, times
+from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Epilogue, Plain, reduced, threads_of
+from nnjit_studio.compiler.wgsl.templates.nibbles import COLUMNS, WORD, Matrix4
+from nnjit_studio.errors import CompileError
+from nnjit_studio.records.gpu_candidate import GpuCandidate
+
+PACKED = "wgsl:packed_4x8_integer_dot_product"
+GROUP = 32
+"""Activations with a common unit; 32 x 15 x 2^22 is within an i32."""
+_WORDS = GROUP // WORD
+_LARGEST = float((1 << 22) - 1)
+_LEAST = 1e-30
+"""Of a unit's largest value: without it a group of zeros would be divided by zero."""
+_DIGITS = 3
+
+
+def check(matrix: Matrix4, candidate: GpuCandidate) -> None:
+    """Raise :class:`CompileError` where the candidate does not fit the matrix."""
+    c = candidate
+    wrong = ""
+    if matrix.k % GROUP or matrix.block % GROUP or matrix.n % COLUMNS:
+        wrong = f"{matrix.k} x {matrix.n} in blocks of {matrix.block} is not in groups of {GROUP}"
+    elif (c.x0, c.y0, c.y1, c.split, c.vec) != (COLUMNS, 1, 1, 1, 1):
+        wrong = "x0 must be 4, y0, y1, split and vec 1"
+    elif c.r0 not in (_WORDS, 2 * _WORDS) or c.x1 < COLUMNS * c.r0:
+        wrong = f"r0 must be {_WORDS} or {2 * _WORDS}, and x1 at least four times as large"
+    elif c.x1 & (c.x1 - 1) or c.r1 & (c.r1 - 1) or threads_of(c) < GROUP:
+        wrong = f"x1 and r1 must be powers of two, threads at least {GROUP}"
+    if wrong:
+        raise CompileError(f"{c} does not fit: {wrong}.", "Choose another candidate.")
+
+
+def row_of_integers(
+    matrix: Matrix4, candidate: GpuCandidate, source: Plain, epilogue: Epilogue
+) -> Dispatch:
+    """The dispatch of 1 x K by K x N.
+
+    Parameters
+    ----------
+    candidate
+        ``x1`` columns of a workgroup, ``r0`` words of a thread in flight, four or eight; threads
+        are ``x1 / 4 * r1 / 8``. ``x0`` is 4, everything else 1.
+
+    Raises
+    ------
+    CompileError
+        When the candidate does not fit.
+    """
+    check(matrix, candidate)
+    shader = Shader(("subgroups",))
+    shader.line("diagnostic(off, subgroup_uniformity);")
+    threads, lanes = threads_of(candidate), candidate.x1 // COLUMNS
+    matrix.bind(shader)
+    source.declare(shader)
+    epilogue.declare(shader)
+    shader.workgroup("digits", f"array<vec2<u32>, {_DIGITS * threads}>")
+    shader.workgroup("units", f"array<f32, {threads // _WORDS}>")
+    shader.workgroup("totals", f"array<i32, {threads // _WORDS}>")
+    shader.workgroup("sums", f"array<vec4<f32>, {threads}>")
+    shader.workgroup("total", f"array<f32, {candidate.x1}>")
+    body = [
+        f"let lane = li % {lanes}u;",
+        f"let slice = li / {lanes}u;",
+        f"let column = min(wg.x * {lanes}u + lane, {matrix.columns - 1}u);",
+        "var acc0 = vec4<f32>();",
+        *_loop(matrix, candidate, source),
+        *reduced(candidate, True),
+        "workgroupBarrier();",
+        *epilogue.lines(candidate),
+    ]
+    builtins = ", @builtin(subgroup_size) sg: u32, @builtin(subgroup_invocation_id) sl: u32"
+    return shader.dispatch(threads, (-(-matrix.n // candidate.x1), 1, 1), body, builtins)
+
+
+def _loop(matrix: Matrix4, c: GpuCandidate, source: Plain) -> list[str]:
+    """All groups of a thread; a chunk is what the workgroup's threads make integers at a time."""
+    threads, together = threads_of(c), c.r0 // _WORDS
+    slices = threads // (c.x1 // COLUMNS)
+    turns = c.x1 // COLUMNS // c.r0
+    chunks = -(-matrix.rows // threads)
+    more = together * slices
+    step = [f"let place{j} = {plus('place', str(j * slices))};" for j in range(together)]
+    inner = [
+        f"let place = {plus(times('turn', more), 'slice')};",
+        *step,
+        *(line for j in range(together) for line in _held(matrix, j)),
+        f"group += {more}u;",
+        *(line for j in range(together) for line in _load(matrix, j, slices)),
+        *(line for j in range(together) for line in _products(matrix, j)),
+    ]
+    return [
+        "var group = slice;",
+        *(f"var w{j}_{u} = vec4<u32>();" for j in range(together) for u in range(_WORDS)),
+        *(f"var s{j} = {matrix.scale_type}();" for j in range(together)),
+        *(f"var z{j} = 0u;" for j in range(together) if matrix.zeros),
+        "var low = vec4<f32>();",
+        "var high = vec4<f32>();",
+        *_eight(matrix, source, threads, "0u"),
+        *(line for j in range(together) for line in _load(matrix, j, slices)),
+        f"for (var chunk = 0u; chunk < {chunks}u; chunk++) {{",
+        *indented(_produce(matrix, threads)),
+        *indented(_eight(matrix, source, threads, "(chunk + 1u)") if chunks > 1 else []),
+        "  workgroupBarrier();",
+        f"  for (var turn = 0u; turn < {turns}u; turn++) {{",
+        *indented(indented(inner)),
+        "  }",
+        "  workgroupBarrier();",
+        "}",
+    ]
+
+
+def _eight(matrix: Matrix4, source: Plain, threads: int, chunk: str) -> list[str]:
+    """The activations of a thread in a chunk; behind the end the last ones."""
+    row = plus(times(chunk, threads), "li")
+    lines = [f"let row = min({row}, {matrix.rows - 1}u);", *source.load("a", "row", "0u")]
+    return ["{", *indented([*lines, "low = a_lo;", "high = a_hi;"]), "}"]
+
+
+def _load(matrix: Matrix4, j: int, slices: int) -> list[str]:
+    """Words of the ``j``-th group from ``group`` on; behind the end those of the last."""
+    last = matrix.k // GROUP - 1
+    per_block = matrix.block // GROUP
+    block = "one" if per_block == 1 else f"one / {per_block}u"
+    lines = [f"let one = min({plus('group', str(j * slices))}, {last}u);"]
+    lines += [
+        f"w{j}_{u} = words[(one * {_WORDS}u + {u}u) * {matrix.columns}u + column];"
+        for u in range(_WORDS)
+    ]
+    lines += [f"let at = {times(block, matrix.across)} + column;", f"s{j} = scales[at];"]
+    if matrix.zeros:
+        lines.append(f"z{j} = zeros[at];")
+    return ["{", *indented(lines), "}"]
+
+
+def _held(matrix: Matrix4, j: int) -> list[str]:
+    """The group at hand, out of the way of the next one."""
+    lines = [f"let now{j}_{u} = w{j}_{u};" for u in range(_WORDS)]
+    lines.append(f"let scale{j} = {matrix.scale(f's{j}')};")
+    if matrix.zeros:
+        zeros = ", ".join(f"(z{j} >> {8 * c}u) & 255u" for c in range(COLUMNS))
+        lines.append(f"let zero{j} = vec4<i32>(vec4<u32>({zeros}));")
+    else:
+        lines.append(f"let zero{j} = vec4<i32>({int(matrix.zero)});")
+    return lines
+
+
+def _produce(matrix: Matrix4, threads: int) -> list[str]:
+    """Eight activations of a thread as integers; four threads side by side share a unit.
+
+    The largest is found among the numbers' bits, so that one that is no number makes the unit none.
+    """
+    lines: list[str] = []
+    low, high = "low", "high"
+    if matrix.rows % threads:
+        there = f"{plus(times('chunk', threads), 'li')} < {matrix.rows}u"
+        lines = [f"let {n}_there = select(vec4<f32>(), {n}, {there});" for n in (low, high)]
+        low, high = "low_there", "high_there"
+    mask = "vec4<u32>(0x7FFFFFFFu)"
+    lines += [
+        f"let bits = max(bitcast<vec4<u32>>({low}) & {mask}, bitcast<vec4<u32>>({high}) & {mask});",
+        "var top = max(max(bits.x, bits.y), max(bits.z, bits.w));",
+        "top = max(top, subgroupShuffleXor(top, 1u));",
+        "top = max(top, subgroupShuffleXor(top, 2u));",
+        f"let largest = bitcast<f32>(max(top, bitcast<u32>({_LEAST}f)));",
+        f"let inverse = {_LARGEST} / largest;",
+        f"let first = vec4<i32>(round({low} * inverse));",
+        f"let second = vec4<i32>(round({high} * inverse));",
+        "let four = first + second;",
+        "var sum = four.x + four.y + four.z + four.w;",
+        "sum += subgroupShuffleXor(sum, 1u);",
+        "sum += subgroupShuffleXor(sum, 2u);",
+        "let even = vec4<i32>(first.xz, second.xz);",
+        "let odd = vec4<i32>(first.yw, second.yw);",
+    ]
+    for d in range(_DIGITS):
+        even, odd = (f"pack4xI8({n} >> vec4<u32>({8 * d}u))" for n in ("even", "odd"))
+        lines.append(f"digits[li * {_DIGITS}u + {d}u] = vec2<u32>({even}, {odd});")
+    lines += [
+        "if (li % 4u == 0u) {",
+        f"  units[li / 4u] = largest / {_LARGEST};",
+        "  totals[li / 4u] = sum;",
+        "}",
+    ]
+    return ["{", *indented(lines), "}"]
+
+
+def _products(matrix: Matrix4, j: int) -> list[str]:
+    """A group's words times its digits, the highest digit, which has the sign, first."""
+    lines = [f"var h{j} = vec4<i32>();"]
+    for u in range(_WORDS):
+        lines += [
+            f"let e{j}_{u} = now{j}_{u} & vec4<u32>(0x0F0F0F0Fu);",
+            f"let o{j}_{u} = (now{j}_{u} >> vec4<u32>(4u)) & vec4<u32>(0x0F0F0F0Fu);",
+        ]
+    for d in reversed(range(_DIGITS)):
+        highest = d == _DIGITS - 1
+        if not highest:
+            lines.append(f"h{j} = h{j} << vec4<u32>(8u);")
+        dot = "dot4I8Packed" if highest else "dot4U8Packed"
+        for u in range(_WORDS):
+            digit = f"d{j}_{u}_{d}"
+            at = f"(place{j} * {_WORDS}u + {u}u) * {_DIGITS}u + {d}u"
+            lines.append(f"let {digit} = digits[{at}];")
+            for c in "xyzw":
+                added = f"{dot}(e{j}_{u}.{c}, {digit}.x) + {dot}(o{j}_{u}.{c}, {digit}.y)"
+                lines.append(f"h{j}.{c} += {added if highest else f'i32({added})'};")
+    value = f"vec4<f32>(h{j} - zero{j} * totals[place{j}])"
+    return [*lines, f"acc0 = fma(scale{j} * units[place{j}], {value}, acc0);"]

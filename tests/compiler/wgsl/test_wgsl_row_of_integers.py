@@ -1,0 +1,102 @@
+"""The row's product by integers against float64, on wgpu-native."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_wgsl_gemv_4bit import document
+from wgsl_harness import has_subgroups, run_document
+
+from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Plain, Stored
+from nnjit_studio.compiler.wgsl.templates.nibbles import Matrix4
+from nnjit_studio.compiler.wgsl.templates.row_of_integers import row_of_integers
+from nnjit_studio.errors import CompileError
+from nnjit_studio.records.gpu_candidate import GpuCandidate
+
+pytestmark = pytest.mark.skipif(not has_subgroups(), reason="this adapter has no subgroups")
+
+
+def candidate(columns: int, depth: int, words: int = 4) -> GpuCandidate:
+    return GpuCandidate(4, 1, words, columns, 1, depth, vec=1)
+
+
+def product_of(
+    row: np.ndarray,
+    n: int,
+    c: GpuCandidate,
+    half: bool = False,
+    points: bool = False,
+    block: int = 32,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The kernel's sums, and those of float64."""
+    k = row.size
+    rng = np.random.default_rng(k + n)
+    values = rng.integers(0, 16, (k, n)).astype(np.uint32)
+    words = np.add.reduce([values[j::8] << np.uint32(4 * j) for j in range(8)], dtype=np.uint32)
+    scales = rng.uniform(0.5, 1.5, (k // block, n)).astype(np.float16 if half else np.float32)
+    zeros = rng.integers(0, 16, (k // block, n)).astype(np.uint8)
+    zero = np.repeat(zeros.astype(np.float64), block, 0) if points else np.float64(8)
+    exact = row.astype(np.float64) @ ((values - zero) * np.repeat(scales, block, 0))
+    stored = Matrix4(k, n, zeros="zeros" if points else "", half_scales=half, block=block)
+    made = row_of_integers(stored, c, Plain("source", k), Stored("result", n))
+    arguments = [words.tobytes(), scales.tobytes(), zeros.tobytes(), row.tobytes(), 4 * n]
+    return np.frombuffer(run_document(document(made), arguments)[4], np.float32), exact
+
+
+def error_of(row: np.ndarray, n: int, c: GpuCandidate, **how: bool | int) -> float:
+    """Largest error over the largest value."""
+    got, exact = product_of(row, n, c, **how)  # type: ignore[arg-type]
+    return float(np.max(np.abs(got - exact)) / np.max(np.abs(exact)))
+
+
+def drawn(k: int) -> np.ndarray:
+    return np.random.default_rng(k).normal(size=k).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    "c", [candidate(32, 256), candidate(64, 128, 8), candidate(16, 512)], ids=str
+)
+def test_as_exact_as_floats(c: GpuCandidate) -> None:
+    """Ends of columns, of a chunk of k, and of a turn; a row shorter than a workgroup."""
+    for k in (32, 1376, 4096):
+        assert error_of(drawn(k), 100, c) < 5e-7
+
+
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("block", [32, 128])
+def test_zero_points_and_scales(half: bool, block: int) -> None:
+    found = error_of(drawn(1024), 64, candidate(32, 256, 8), half=half, points=True, block=block)
+    assert found < 5e-7
+
+
+def test_groups_of_zeros_and_of_very_different_sizes() -> None:
+    row = drawn(512) * np.repeat(np.float32(10) ** np.arange(-8, 8, dtype=np.float32), 32)
+    row[64:128] = 0
+    assert error_of(row, 64, candidate(32, 256)) < 1e-6
+    got, _ = product_of(np.zeros(512, np.float32), 64, candidate(32, 256))
+    assert not got.any()
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_what_is_no_number_is_not_lost(wrong: float) -> None:
+    row = drawn(512)
+    row[77] = wrong
+    with np.errstate(invalid="ignore"):
+        got, _ = product_of(row, 64, candidate(32, 64))
+    assert not np.isfinite(got).any()
+
+
+@pytest.mark.parametrize(
+    ("matrix", "wrong"),
+    [
+        (Matrix4(64, 32, block=16), candidate(32, 64)),
+        (Matrix4(64, 30), candidate(32, 64)),
+        (Matrix4(64, 32), candidate(16, 128, 8)),
+        (Matrix4(64, 32), candidate(32, 16)),
+        (Matrix4(64, 32), GpuCandidate(4, 1, 4, 32, 1, 64)),
+    ],
+    ids=["blocks", "columns", "words", "threads", "floats"],
+)
+def test_what_does_not_fit_is_told(matrix: Matrix4, wrong: GpuCandidate) -> None:
+    with pytest.raises(CompileError, match="does not fit"):
+        row_of_integers(matrix, wrong, Plain("source", matrix.k), Stored("result", matrix.n))
