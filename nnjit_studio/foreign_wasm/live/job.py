@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import onnx
 from numpy.typing import NDArray
 
 from nnjit_studio.compiler.onnx_file.check import load_model
-from nnjit_studio.errors import UserError, WasmError
+from nnjit_studio.errors import ModelError, UserError, WasmError
 from nnjit_studio.foreign_wasm.live.dispatch import dispatch_module
 from nnjit_studio.foreign_wasm.live.rewrite import swappable
 from nnjit_studio.foreign_wasm.model_inputs import input_specs, written
@@ -98,7 +99,7 @@ def write_job(
         When a given input has a type that is not passed on.
     """
     loaded = load_model(model)
-    given = feeds if feeds is not None else seeded_feeds(input_specs(loaded, GivenShapes()))
+    given = feeds if feeds is not None else _drawn(loaded)
     library, glue = _library(runtime)
     modules = {
         "wasm": swappable(runtime.module, runtime.kernels),
@@ -139,3 +140,10 @@ def _library(runtime: Runtime) -> tuple[str, str]:
             "Give the file in the folder dist of onnxruntime-web.",
         )
     return library, glue
+
+
+def _drawn(model: onnx.ModelProto) -> Mapping[str, NDArray[Any]]:
+    try:
+        return seeded_feeds(input_specs(model, GivenShapes()))
+    except ModelError as error:
+        raise ModelError(error.error, "Give arrays for the inputs with --inputs.") from error
