@@ -135,8 +135,9 @@ class AdvicePanel(JobTable):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Resize:
             QTimer.singleShot(0, self, self._fit_rows)
-        pressed = isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress
-        if not pressed or event.key() not in ENTER:
+        if not isinstance(event, QKeyEvent) or event.key() not in ENTER:
+            return False
+        if event.type() != QEvent.Type.KeyPress:
             return False
         if not event.isAutoRepeat():  # what is refused asks twice
             self._press_selected()

@@ -121,8 +121,9 @@ def _delta(before: StepProfile | None, after: StepProfile | None) -> StepDelta:
     known = after or before
     assert known is not None
     old, new = before.ms if before else None, after.ms if after else None
-    both = before is not None and after is not None
-    apart = both and abs(before.ms - after.ms) > (before.iqr_ms + after.iqr_ms) / 2
+    apart = False
+    if before is not None and after is not None:
+        apart = abs(before.ms - after.ms) > (before.iqr_ms + after.iqr_ms) / 2
     return StepDelta(
         known.node,
         known.workload,

@@ -79,7 +79,7 @@ def bench_plan_regret(
         assert isinstance(end, PlanSettled)
         tuned_s = time.monotonic() - began_s
         note(f"{opened.graph.name}: {end.settings} after {end.rounds} of {len(plans)} plans")
-        found = []
+        found: list[Combination] = []
         for ways in plans:
             if time.monotonic() > end_s:
                 note(f"  {len(plans) - len(found) - 1} plans not tried after {minutes:g} minutes")
