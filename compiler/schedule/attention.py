@@ -227,7 +227,7 @@ class Block:
             c = replace(c, batch=(*c.batch, *within), n=width, a=left, b=right)
         value = substitute(self.a.score, shifted)
         c = replace(c, epilogue=(Store(self.space, self.room.score(Var(c.m_var), key), value),))
-        if self.a.scores.along_k and not (width and self.room.turned):
+        if self.a.scores.along_k and not self.room.turned:
             rows, steps = min(self.rows, _DOT_ROWS), min(_MOST_DOT_STEPS, c.k // LANES)
             tile = Candidate(DOT_COLUMNS, rows, steps, DOT_COLUMNS, rows, c.k, "nm", False)
             return _loops(plan_of_dot(self.program, c, tile), tile)
