@@ -27,14 +27,14 @@ from nnjit_studio.compiler.any_size.kernels.tuned import Winners
 from nnjit_studio.compiler.any_size.narrower import narrower
 from nnjit_studio.compiler.any_size.open_form import open_form
 from nnjit_studio.compiler.any_size.probe import Probe, Trial, probe
-from nnjit_studio.compiler.any_size.refusal import DIFFERENT_STEPS, reason, refused
+from nnjit_studio.compiler.any_size.refusal import DIFFERENT_STEPS, HINT, reason, refused
 from nnjit_studio.compiler.any_size.tables import bounded, ends_of, rows_of
 from nnjit_studio.compiler.any_size.unified import Unified, unify
 from nnjit_studio.compiler.importer.buffers import Weights
 from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.compiler.importer.model import import_with
 from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody
-from nnjit_studio.compiler.importer.onnx.walk import Counted
+from nnjit_studio.compiler.importer.onnx.walk import Counted, refuse
 from nnjit_studio.compiler.importer.passes import Import
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 from nnjit_studio.model import GivenShapes
@@ -236,6 +236,8 @@ def _variant(importer: _Importer, trial: Trial, feeds: Feeds) -> _Variant:
     importer.on_phase("trying other sizes")
     found = probe(trial, feeds)
     try:
+        if trial.doubtful:
+            _check_at_hand(importer, feeds)
         variant = _opened(importer, trial, found, feeds, lambda variant: variant)
     except ModelError as error:
         importer.notes.append(f"{error.error} Each size was imported for itself.")
@@ -292,7 +294,8 @@ def _opened(
 
 
 def _check_at_hand(importer: _Importer, feeds: Feeds) -> None:
-    """Refuse an operator that is refused at the sizes at hand too, which every way has."""
+    """Refuse an operator that is refused at the sizes at hand too, which every way has, and one
+    that runs at fixed sizes alone."""
     shapes = {name: array.shape for name, array in feeds.items()}
     with tempfile.TemporaryDirectory() as folder:
         try:
@@ -300,6 +303,8 @@ def _check_at_hand(importer: _Importer, feeds: Feeds) -> None:
         except ModelError as error:
             if isinstance(error, UnsupportedOpError):
                 raise
+    for node in importer.counted.searches:
+        raise refuse(node, "fixed sizes of all inputs, as it gives what its data says", HINT)
 
 
 def _unified(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nnjit_studio.errors import ModelError, NnjitError
 
+HINT = "Fix its sizes with --dim."
 DIFFERENT_STEPS = "its steps differ from size to size"
 
 
@@ -13,6 +14,4 @@ def reason(error: NnjitError) -> str:
 
 
 def refused(why: str) -> ModelError:
-    return ModelError(
-        f"The model cannot be compiled for any size: {why}.", "Fix its sizes with --dim."
-    )
+    return ModelError(f"The model cannot be compiled for any size: {why}.", HINT)

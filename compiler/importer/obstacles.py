@@ -37,7 +37,8 @@ def obstacles(path: Path) -> tuple[Obstacle, ...]:
 def may_be_refused(model: onnx.ModelProto) -> bool:
     """Whether an operator has no rule, or one that an import has to fold away."""
     return any(_without_rule(model)) or any(
-        decompose.rule_of(node) is sized_by_data for _, node in flat(model.graph)
+        node.op_type == "Compress" or decompose.rule_of(node) is sized_by_data
+        for _, node in flat(model.graph)
     )
 
 

@@ -51,6 +51,8 @@ class Counted:
     """Numbers of the kept ranges that a value follows from."""
     tables: list[tuple[int, ...]] = field(default_factory=list)
     """Of each read of weights at places that follow from kept ranges, where these end."""
+    searches: list[onnx.NodeProto] = field(default_factory=list)
+    """Nodes that stay and whose results are as large as their data says: they want one size."""
 
     def follow(self, node: onnx.NodeProto, constants: Container[str]) -> None:
         """Note what the results of a node follow from."""
@@ -395,6 +397,6 @@ def attribute_of(node: onnx.NodeProto, name: str, default: Any = None) -> Any:
     return default
 
 
-def refuse(node: onnx.NodeProto, what: str) -> UnsupportedOpError:
+def refuse(node: onnx.NodeProto, what: str, hint: str = _HINT) -> UnsupportedOpError:
     name = node.name or node.output[0]
-    return UnsupportedOpError(f"The operator {node.op_type} of node {name!r} needs {what}.", _HINT)
+    return UnsupportedOpError(f"The operator {node.op_type} of node {name!r} needs {what}.", hint)

@@ -145,6 +145,8 @@ class FoundWalk(Walk):
                     helper.make_node(maker.op_type, maker.input, [port.name], maker.name)
                 )
         super().finish(graph)
+        calls = (n for n in graph.node if n.op_type in (BOXES_OP, PLACES_OP))
+        self.counted.searches = [self.makers[n.output[1]] for n in calls]
 
     def _shape(self, node: onnx.NodeProto) -> None:
         found, shape = self.of(node.input[0])
