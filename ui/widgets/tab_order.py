@@ -19,21 +19,14 @@ def next_in_sight(
 ) -> QWidget | None:
     """What takes the keys after the widget that has them; None where nothing can.
 
-    What stands above the ``stage`` comes first, then its docks by columns, from the top.
+    What stands above the ``stage`` comes first, then its docks by columns, from the top. What is
+    ``covered`` is out of sight with all that it holds, though Qt counts it as visible.
     """
-    reached = [
-        widget
-        for widget in window.findChildren(QWidget)
-        if widget.window() is window
-        and widget.focusPolicy() & Qt.FocusPolicy.TabFocus
-        and widget.focusProxy() is None
-        and widget.isVisible()
-        and widget.isEnabled()
-        and not covered(widget)
-    ]
     boxes: dict[QWidget, list[QWidget]] = {}
-    for widget in reached:
-        boxes.setdefault(_box(widget, stage), []).append(widget)
+    for widget in _in_sight(window, covered):
+        reached = widget.focusPolicy() & Qt.FocusPolicy.TabFocus and widget.isEnabled()
+        if reached and widget.focusProxy() is None:
+            boxes.setdefault(_box(widget, stage), []).append(widget)
 
     def place(box: QWidget) -> tuple[bool, int, int]:
         on_stage, at = stage.isAncestorOf(box), box.mapTo(window, QPoint())
@@ -55,6 +48,15 @@ def bring_to_sight(widget: QWidget) -> None:
         if isinstance(ancestor, QScrollArea):
             ancestor.ensureWidgetVisible(widget)
         ancestor = ancestor.parentWidget()
+
+
+def _in_sight(part: QWidget, covered: Callable[[QWidget], bool]) -> Iterator[QWidget]:
+    """From the outside in: of some thousand widgets most are in what is out of sight."""
+    direct = Qt.FindChildOption.FindDirectChildrenOnly
+    for widget in part.findChildren(QWidget, options=direct):
+        if widget.isVisible() and not widget.isWindow() and not covered(widget):
+            yield widget
+            yield from _in_sight(widget, covered)
 
 
 def _box(widget: QWidget, stage: QWidget) -> QWidget:

@@ -208,10 +208,9 @@ class WindowDocks(Mapping[str, Dock]):
         self[key].raise_()
 
     def hide(self, widget: QWidget) -> bool:
-        """Whether a widget is of a dock behind another's tab, which Qt counts as visible, or of
-        the engine's tile, which has nothing to press."""
-        behind = (dock for dock in self.values() if not dock.seen)
-        return any(dock.isAncestorOf(widget) for dock in (self.engine, *behind))
+        """Whether it is a dock behind another's tab, which Qt counts as visible, or the engine's
+        tile, which has nothing to press."""
+        return widget is self.engine or (isinstance(widget, Dock) and not widget.seen)
 
     def take_keys(self) -> None:
         """Give the keys to the dock of the middle that is in front."""

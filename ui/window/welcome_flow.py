@@ -125,10 +125,9 @@ class WelcomeFlow(QObject):
         self._stack.setCurrentWidget(widget)
         self.page.setVisible(widget is self.page)
 
-    def covers(self, widget: QWidget | None) -> bool:
-        """Whether the page is in front of a widget: Qt itself counts that as visible."""
-        front = self._stack.currentWidget() is self.page
-        return front and widget is not None and self._stage.isAncestorOf(widget)
+    def covers(self, widget: QWidget) -> bool:
+        """Whether it is the stage, and behind the page: Qt itself counts that as visible."""
+        return widget is self._stage and self._stack.currentWidget() is self.page
 
     def _busy_changed(self, job: str) -> None:
         if job not in ("", EXAMINE):

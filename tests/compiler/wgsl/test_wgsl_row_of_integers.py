@@ -27,11 +27,12 @@ def product_of(
     half: bool = False,
     points: bool = False,
     block: int = 32,
+    least: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The kernel's sums, and those of float64."""
+    """The kernel's sums, and those of float64; ``least`` is the smallest value of the matrix."""
     k = row.size
     rng = np.random.default_rng(k + n)
-    values = rng.integers(0, 16, (k, n)).astype(np.uint32)
+    values = rng.integers(least, 16, (k, n)).astype(np.uint32)
     words = np.add.reduce([values[j::8] << np.uint32(4 * j) for j in range(8)], dtype=np.uint32)
     scales = rng.uniform(0.5, 1.5, (k // block, n)).astype(np.float16 if half else np.float32)
     zeros = rng.integers(0, 16, (k // block, n)).astype(np.uint8)
@@ -75,6 +76,30 @@ def test_groups_of_zeros_and_of_very_different_sizes() -> None:
     assert error_of(row, 64, candidate(32, 256)) < 1e-6
     got, _ = product_of(np.zeros(512, np.float32), 64, candidate(32, 256))
     assert not got.any()
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_the_largest_sum_of_a_group_fits_in_an_integer(sign: float) -> None:
+    row = np.full(64, sign, np.float32)
+    for points in (False, True):
+        assert error_of(row, 64, candidate(32, 64), least=15, points=points) < 5e-7
+
+
+def test_random_rows_against_float64() -> None:
+    """What the first guesses and the space have, on ends of columns, of k and of blocks."""
+    rng = np.random.default_rng(22)
+    for case in range(8):
+        block = 32 << int(rng.integers(4))
+        k, n = block * int(rng.integers(1, 12)), 4 * int(rng.integers(1, 40))
+        words = int(rng.choice([4, 8]))
+        columns = 4 * words << int(rng.integers(3))
+        threads = max(columns // 4, 32 << int(rng.integers(4)))
+        c = candidate(columns, 32 * threads // columns, words)
+        sizes = 10.0 ** rng.uniform(-6, 6, k // 32 if case % 2 else 1)
+        row = drawn(k) * np.repeat(sizes, k // sizes.size).astype(np.float32)
+        half, points = bool(rng.integers(2)), bool(rng.integers(2))
+        found = error_of(row, n, c, half=half, points=points, block=block)
+        assert found < 1e-6, (c, k, n, block, half, points)
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])

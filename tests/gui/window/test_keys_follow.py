@@ -6,6 +6,9 @@ import pytest
 from gui_window import wait_job
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QWidget
+
+from nnjit_studio.ui.widgets.tab_order import next_in_sight
 
 
 def focused(window):
@@ -78,3 +81,20 @@ def test_tab_goes_through_all_that_is_in_sight_as_it_is_read(qtbot, opened):
     assert "Find in graph" not in names, "it is behind a tab"
     QTest.keyClick(opened.focusWidget(), Qt.Key.Key_Backtab)
     assert focused(opened) == names[-1]
+
+
+def test_tab_does_not_search_what_is_out_of_sight(opened):
+    """A filled window has some thousand widgets, most of them in docks behind tabs."""
+    for key in opened.docks:
+        opened.panel(key)
+    opened.docks.show("graph")
+    asked = []
+    next_in_sight(
+        opened, opened.docks.stage, lambda w: asked.append(w) or opened.docks.hide(w), True
+    )
+    behind = [dock for dock in opened.docks.values() if not dock.seen]
+    assert len(behind) > 5
+    held = {widget for dock in behind for widget in dock.findChildren(QWidget)}
+    assert not held & set(asked)
+    opened.welcome.show()
+    assert opened.welcome.covers(opened.docks.stage)
