@@ -65,6 +65,11 @@ I64 = np.int64
         ([node("Shape", "v", "s"), node("Cast", "s", "y", to=TensorProto.FLOAT)], {}),
         ([node("Shape", "v", "s"), node("ReduceSum", "v", "r", keepdims=0),
           node("Cast", "s", "c", to=TensorProto.FLOAT), node("Add", "r c")], {}),
+        ([node("ReduceSum", "v no_axes", "y", keepdims=0)], {"no_axes": np.zeros(0, I64)}),
+        # Half of the count, rounded: no multiple of it.
+        ([node("Shape", "v", "s"), node("Cast", "s", "f", to=TensorProto.FLOAT),
+          node("Mul", "f half", "h"), node("Cast", "h", "i", to=TensorProto.INT64),
+          node("Cast", "i", to=TensorProto.FLOAT)], {"half": np.array(0.5, np.float32)}),
         # Places in a row of another table, its rows added up.
         ([node("Gather", "n one", "r", axis=0), node("Gather", "table r", "g", axis=1),
           node("ReduceSum", "g axis", "y", keepdims=0)],
@@ -82,12 +87,29 @@ I64 = np.int64
             "flat": np.array([-1]), "whole": np.array([length, 3])})
           for limit, length in ((6, 9), (20, 20), (35, 40))),
     ],
-    ids=["sum", "count", "both", "rows", "padded", "cut", "all_padded"],
+    ids=["sum", "count", "both", "empty", "half", "rows", "padded", "cut", "all_padded"],
 )  # fmt: skip
 def test_what_follows_from_places_that_are_not_zero(
     rest: list[onnx.NodeProto], weights: dict[str, np.ndarray], x: np.ndarray, tmp_path: Path
 ) -> None:
     check(model(tmp_path / "m.onnx", [*FOUND, *rest], {"x": x}, **weights), {"x": x})
+
+
+def branch(value: float) -> onnx.GraphProto:
+    held = numpy_helper.from_array(np.float32(value), f"v{value}")
+    made = [helper.make_tensor_value_info(f"b{value}", TensorProto.FLOAT, [])]
+    return helper.make_graph([node("Identity", f"v{value}", f"b{value}")], "b", [], made, [held])
+
+
+def test_a_condition_of_one_element_leaves_the_shape_of_its_branches(tmp_path: Path) -> None:
+    nodes = [
+        *FOUND,
+        node("Shape", "v", "s"),
+        node("Greater", "s three", "many"),
+        node("If", "many", then_branch=branch(1.0), else_branch=branch(2.0)),
+    ]
+    for x in (FEW, NONE):
+        check(model(tmp_path / "m.onnx", nodes, {"x": x}, three=np.array(3)), {"x": x})
 
 
 @pytest.mark.parametrize("center", [0, 1])

@@ -89,7 +89,7 @@ def _reshape(w: FoundWalk, node: onnx.NodeProto) -> None:
     at = places[0] if len(places) == 1 else -1
     rest = math.prod(none[at + 1 :])
     times, over = divmod(found.times * behind, rest) if rest > 0 else (0, 1)
-    given = at >= 0 and (none[at] == -1 or (none[at] == 0 and each[at] == times))
+    given = at >= 0 and (none[at], each[at]) in ((-1, 0), (0, times))
     if not given or over or math.prod(none[:at]) != ahead:
         raise too_much(node)
     result = Found(at, found.count, times)
@@ -186,12 +186,11 @@ def _along_another(w: FoundWalk, node: onnx.NodeProto) -> None:
 
 def _reduce(w: FoundWalk, node: onnx.NodeProto) -> None:
     found, shape = w.of(node.input[0])
-    axes: list[int] | None
     if node.op_type.startswith("Arg"):
         axes = [attribute_of(node, "axis", 0) % len(shape)]
     else:
-        axes = _axes(w, node, len(shape))
-    if axes is None:
+        axes = _axes(w, node, len(shape)) or []
+    if not axes and not attribute_of(node, "noop_with_empty_axes", 0):
         axes = list(range(len(shape)))
     if found.axis not in axes:
         kept = attribute_of(node, "keepdims", 1)

@@ -66,8 +66,8 @@ def linear_result(
             feeds[node.input[i]] = getattr(_whole(w, node.input[i], known, count), which)
         parts.append(w._results(node, feeds).get(node.output[0]))
     none, each = parts
-    if none is None or each is None:
-        return None
+    if none is None or each is None or none.dtype not in (np.int64, np.int32):
+        return None  # a Cast to or from a float or a bool is not linear
     return Linear(none, each, count) if np.any(each) else none
 
 
