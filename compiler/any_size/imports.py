@@ -27,14 +27,14 @@ from nnjit_studio.compiler.any_size.kernels.tuned import Winners
 from nnjit_studio.compiler.any_size.narrower import narrower
 from nnjit_studio.compiler.any_size.open_form import open_form
 from nnjit_studio.compiler.any_size.probe import Probe, Trial, probe
-from nnjit_studio.compiler.any_size.refusal import DIFFERENT_STEPS, HINT, reason, refused
+from nnjit_studio.compiler.any_size.refusal import DIFFERENT_STEPS, one_size_alone, reason, refused
 from nnjit_studio.compiler.any_size.tables import bounded, ends_of, rows_of
 from nnjit_studio.compiler.any_size.unified import Unified, unify
 from nnjit_studio.compiler.importer.buffers import Weights
 from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.compiler.importer.model import import_with
 from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody
-from nnjit_studio.compiler.importer.onnx.walk import Counted, refuse
+from nnjit_studio.compiler.importer.onnx.walk import Counted
 from nnjit_studio.compiler.importer.passes import Import
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 from nnjit_studio.model import GivenShapes
@@ -220,16 +220,14 @@ def _model(
     """At one size, checked against the shapes that ONNX Runtime gives there."""
     shapes = trial.run(sizes)
     if variant is not None and variant.unified is not None:
-        made = variant.unified.at(
-            {d.name: sizes[d.name] for d in variant.found.dims}, importer.store
-        )
+        here = {d.name: sizes[d.name] for d in variant.found.dims}
+        made = variant.unified.at(here, importer.store)
         importer.store.finish_plan(more=True)
         if all(port.spec.shape == shapes[port.spec.name] for port in made.plan.outputs):
             return made
         text = ", ".join(f"{name}={n}" for name, n in sizes.items())
         importer.notes.append(f"No formula holds at {text}: imported for itself.")
-    given = {name: shapes[name] for name in trial.inputs}
-    return importer.static(given, feeds)
+    return importer.static({name: shapes[name] for name in trial.inputs}, feeds)
 
 
 def _variant(importer: _Importer, trial: Trial, feeds: Feeds) -> _Variant:
@@ -274,8 +272,7 @@ def _opened(
             whole, unified, relied = _unified(way, trial, narrow, feeds)
             result = made(_Variant(trial, whole, unified, {n: values[n] for n in relied}))
         except ModelError as error:
-            unsure = first is None and not trial.doubtful  # else it was looked at before
-            if unsure and isinstance(error, UnsupportedOpError):
+            if isinstance(error, UnsupportedOpError) and not (first or trial.doubtful):
                 _check_at_hand(importer, feeds)
             first = error if narrow is found else first or error
             importer.store.finish_plan(more=True)
@@ -294,8 +291,7 @@ def _opened(
 
 
 def _check_at_hand(importer: _Importer, feeds: Feeds) -> None:
-    """Refuse an operator that is refused at the sizes at hand too, which every way has, and one
-    that runs at fixed sizes alone."""
+    """Refuse an operator that is refused at the sizes at hand too, or that runs at these alone."""
     shapes = {name: array.shape for name, array in feeds.items()}
     with tempfile.TemporaryDirectory() as folder:
         try:
@@ -303,8 +299,7 @@ def _check_at_hand(importer: _Importer, feeds: Feeds) -> None:
         except ModelError as error:
             if isinstance(error, UnsupportedOpError):
                 raise
-    for node in importer.counted.searches:
-        raise refuse(node, "fixed sizes of all inputs, as it gives what its data says", HINT)
+    one_size_alone(importer.counted)
 
 
 def _unified(

@@ -129,10 +129,8 @@ class Walk:
         self.types[name] = helper.make_tensor_type_proto(dtype, array.shape)
 
     def _of_input(self, name: str, value: int) -> Array:
-        tensor = self.types[name].tensor_type
-        return np.full(
-            self.shape(name) or (), value, helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-        )
+        kind = helper.tensor_dtype_to_np_dtype(self.types[name].tensor_type.elem_type)
+        return np.full(self.shape(name) or (), value, kind)
 
     def decides(self, name: str) -> Array | None:
         """What decides the structure, where it is known; it may rest on inputs at hand, on which
