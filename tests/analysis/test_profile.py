@@ -241,6 +241,8 @@ def test_a_comparison_tells_apart_what_is_further_apart_than_the_runs() -> None:
     assert headline(compare(first, then)).endswith(", not told apart")
     later = replace(then, warm=replace(then.warm, low_ms=561.0))
     assert headline(compare(first, later)).endswith(", 0.78 times as fast")
+    older = replace(first, warm=Steady(437.203, 286.0, 170.0, 20))  # has no interval
+    assert headline(compare(older, later)).endswith(", not told apart")
     noisy = replace(first, steps=tuple(replace(s, iqr_ms=s.ms) for s in first.steps))
     slower = replace(first, steps=tuple(replace(s, ms=1.9 * s.ms) for s in noisy.steps))
     assert {s.outcome for s in compare(noisy, slower).steps} == {"not told apart"}

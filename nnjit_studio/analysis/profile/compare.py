@@ -81,7 +81,8 @@ def compare(before: ModelProfile, after: ModelProfile) -> Comparison:
     rows = [_delta(a, b) for a, b in _pairs(before.steps, after.steps)]
     rows.sort(key=lambda row: -row.gain_ms)
     old, new = before.warm.estimate, after.warm.estimate
-    apart = old.high < new.low or new.high < old.low
+    known = before.warm.high_ms and after.warm.high_ms  # older files have no interval
+    apart = bool(known) and (old.high < new.low or new.high < old.low)
     labels = _label(before), _label(after)
     return Comparison(after.model, *labels, old.ms, new.ms, tuple(rows), apart)
 
