@@ -327,7 +327,7 @@ def profile_of(model: FakeModel, cold_ms=MappingProxyType({})) -> ModelProfile:
     total = sum(raw_ms) * 1.01
     return ModelProfile(
         model.graph.name, "embedded", "fake/1", 1, "relaxed-simd", 55.0, 11.0,
-        dict(cold_ms), Steady(total, total * 0.98, total * 0.02, 20),
+        dict(cold_ms), Steady(total, total * 0.98, total * 0.02, 20, total * 0.99, total * 1.01),
         MeasuredMemory(
             forecast(model.plan), forecast(model.plan).wasm_bytes, None, None,
             tuple(1 << (16 + i % 5) for i in range(len(steps))),
