@@ -208,7 +208,7 @@ class DevicePanel(Panel):
         )  # fmt: skip
         left = QWidget()
         vbox(
-            self.button, self.progress, self.phase, (scrolled(self.facts), 1),
+            self.button, self.progress, self.phase, (scrolled(self.facts, "Device facts"), 1),
             on=left, margins=None, spacing=None,
         )  # fmt: skip
         self._parts: tuple[QWidget, ...] = (left, *self.plots)

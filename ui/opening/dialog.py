@@ -86,7 +86,7 @@ class OpeningDialog(QDialog):
             spacing=8,
         )
         self.problem.hide()
-        vbox((scrolled(page, by_keys=False), 1), foot, on=self)
+        vbox((scrolled(page), 1), foot, on=self)
 
     def _size(self, parent: QWidget) -> QSize:
         return QSize(WIDTH, HEIGHT).boundedTo(parent.size())

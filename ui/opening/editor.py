@@ -104,7 +104,7 @@ class InputEditor(QDialog):
             self.problem, hbox(self.forget_button, None, cancel, self.use_button, spacing=8),
             on=foot, margins=(18, 8, 18, 12), spacing=8,
         )  # fmt: skip
-        vbox((scrolled(page, by_keys=False), 1), foot, on=self)
+        vbox((scrolled(page), 1), foot, on=self)
 
     def _forget(self) -> None:
         kept_inputs.forget(self._sha256)

@@ -32,6 +32,7 @@ class FindingsView(QScrollArea):
     def __init__(self) -> None:
         super().__init__(widgetResizable=True)
         self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setAccessibleName("Findings")
         self.found: tuple[Finding, ...] = ()
         self.buttons: dict[tuple[int, str], QPushButton] = {}
         self.fill(())

@@ -132,6 +132,7 @@ class LedgerView(QScrollArea):
     def __init__(self, theme: Theme) -> None:
         super().__init__(widgetResizable=True)
         self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setAccessibleName("Cold and warm")
         self.cold, self.warm = LedgerBars("Cold start", theme), LedgerBars("Warm run", theme)
         self.imported = LedgerBars("Import", theme)
         self.cold_title, self.imported_title, self.warm_title = QLabel(), QLabel(), QLabel()

@@ -143,7 +143,7 @@ class LivePanel(Panel):
             ),
             self.said, self.facts, self.card, (self.parts, 1), on=whole,
         )  # fmt: skip
-        vbox(scrolled(whole, by_keys=False), on=self)
+        vbox(scrolled(whole), on=self)
         self._follow()
 
     def _make_settings(self) -> None:

@@ -134,13 +134,15 @@ def clear(layout: QLayout) -> None:
             widget.deleteLater()
 
 
-def scrolled(widget: QWidget, by_keys: bool = True) -> QScrollArea:
+def scrolled(widget: QWidget, name: str = "") -> QScrollArea:
     """A widget in a frameless area that scrolls when there is too little room.
 
-    ``by_keys`` it has the focus too; a form needs none, for it follows its fields.
+    With a ``name`` it takes the keys too; a form needs none, for it follows its fields.
     """
     area = QScrollArea(widgetResizable=True)
-    if not by_keys:
+    if name:
+        named(area, name)
+    else:
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
     area.setFrameShape(QFrame.Shape.NoFrame)
     area.setWidget(widget)

@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
     QHeaderView,
     QLineEdit,
     QPlainTextEdit,
+    QScrollArea,
     QScrollBar,
     QTabBar,
     QTabWidget,
@@ -76,6 +77,12 @@ def test_everything_that_can_be_used_has_a_name(filled):
     widgets = list(used_in(filled))
     assert len(widgets) > 80
     assert "\n".join(describe(w) for w in widgets if not name_of(w).strip("…. ")) == ""
+
+
+def test_an_area_to_which_tab_goes_has_a_name(filled):
+    areas = [a for a in filled.findChildren(QScrollArea) if a.focusPolicy() & Qt.TabFocus]
+    assert areas
+    assert "\n".join(describe(a) for a in areas if not name_of(a)) == ""
 
 
 def test_everything_that_can_be_used_takes_the_focus_by_tab(filled):
