@@ -7,9 +7,12 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from nnjit_studio.errors import UserError
+from nnjit_studio.records.tiers import PACKED_WORDS
 
 VERSION = 1
 ENTRY = "main"
+PACKED = f"wgsl:{PACKED_WORDS}"
+"""What a document requires whose kernels take dot products of packed bytes."""
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.recognize.quantised import Quantised
-from nnjit_studio.compiler.wgsl.core.document import KernelDocument, Shader
+from nnjit_studio.compiler.wgsl.core.document import PACKED, KernelDocument, Shader
 from nnjit_studio.compiler.wgsl.core.finish import Finish
 from nnjit_studio.compiler.wgsl.templates.decoded_tiles import decoded_of
 from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Plain, gemv_4bit, threads_of
 from nnjit_studio.compiler.wgsl.templates.matmul import tiled
 from nnjit_studio.compiler.wgsl.templates.nibbles import COLUMNS, WORD, Matrix4
-from nnjit_studio.compiler.wgsl.templates.row_of_integers import GROUP, PACKED, row_of_integers
+from nnjit_studio.compiler.wgsl.templates.row_of_integers import row_of_integers
 from nnjit_studio.records.gpu_candidate import GpuCandidate
-from nnjit_studio.space.webgpu.matmul_4bit import untuned_4bit
+from nnjit_studio.space.webgpu.matmul_4bit import GROUP, untuned_4bit
 
 FEW_ROWS = 8
 """Up to so many rows share a decoded word in registers."""

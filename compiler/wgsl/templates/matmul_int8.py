@@ -13,14 +13,13 @@ from dataclasses import replace
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.recognize.quantised import INT8_IN_WORD, Quantised
-from nnjit_studio.compiler.wgsl.core.document import KernelDocument
+from nnjit_studio.compiler.wgsl.core.document import PACKED, KernelDocument
 from nnjit_studio.compiler.wgsl.templates.matmul import tiled
 from nnjit_studio.compiler.wgsl.templates.matmul_tiled import Arithmetic
-from nnjit_studio.records import GPU_TIERS, PACKED_WORDS
+from nnjit_studio.records import GPU_TIERS
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.space.webgpu.matmul_int8 import untuned_int8
 
-PACKED = f"wgsl:{PACKED_WORDS}"
 _BYTES = 0, 8, 16, 24
 
 

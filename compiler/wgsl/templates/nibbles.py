@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnjit_studio.compiler.wgsl.core.document import Shader
+from nnjit_studio.compiler.wgsl.core.document import PACKED, Shader
 
 WORD = 8
 """Values in a word, neighbours in k."""
@@ -21,7 +21,7 @@ F16 = "f16"
 """Two at a time, and multiplied in f16: for devices with ``shader-f16``; errors near 5e-4."""
 OFFSETS = {"bits": 16.0, "half": 16.0, "bytes": 0.0, F16: 1024.0}
 """What a decoded value is above q."""
-REQUIRES = {"bytes": "wgsl:packed_4x8_integer_dot_product", F16: "shader-f16"}
+REQUIRES = {"bytes": PACKED, F16: "shader-f16"}
 """The feature that a decoding needs, where it needs one."""
 
 

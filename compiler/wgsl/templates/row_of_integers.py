@@ -18,10 +18,8 @@ from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Epilogue, Plain, redu
 from nnjit_studio.compiler.wgsl.templates.nibbles import COLUMNS, WORD, Matrix4
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.gpu_candidate import GpuCandidate
+from nnjit_studio.space.webgpu.matmul_4bit import GROUP
 
-PACKED = "wgsl:packed_4x8_integer_dot_product"
-GROUP = 32
-"""Activations with a common unit; 32 x 15 x 2^22 is within an i32."""
 _WORDS = GROUP // WORD
 _LARGEST = float((1 << 22) - 1)
 _LEAST = 1e-30

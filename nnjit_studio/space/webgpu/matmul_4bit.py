@@ -36,7 +36,7 @@ X1_CHOICES = (16, 32, 64, 128)
 THREADS_CHOICES = (64, 128, 256, 512)
 R0_CHOICES = (1, 2, 4, 8)
 GROUP = 32
-"""Activations that become integers together."""
+"""Activations that become integers of a common unit; 32 x 15 x 2^22 is within an i32."""
 IN_GROUPS = (4, 8)
 """Words of a group, and of two."""
 MOST_OF_INTEGERS, LEAST_OF_INTEGERS = 256, 128

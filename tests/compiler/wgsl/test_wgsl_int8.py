@@ -12,8 +12,7 @@ from wgsl_harness import run_program
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl, from_template
 from nnjit_studio.compiler.recognize.quantised import in_words
-from nnjit_studio.compiler.wgsl.core.document import KernelDocument
-from nnjit_studio.compiler.wgsl.templates.matmul_int8 import PACKED
+from nnjit_studio.compiler.wgsl.core.document import PACKED, KernelDocument
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records import GPU_TIERS
 from nnjit_studio.records.candidate import Candidate
