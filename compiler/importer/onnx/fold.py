@@ -195,7 +195,8 @@ def _if(w: Walk, node: onnx.NodeProto) -> bool:
         w.alias.update(zip(node.output, w.inline(taken, []), strict=True))
         return True
     # Nothing has side effects: run both branches, then choose.
-    condition = w.emit("Reshape", condition, w.constant(np.array([], np.int64)))
+    if w.shape(condition) != ():  # one element has the shape [1], too
+        condition = w.emit("Reshape", condition, w.constant(np.array([], np.int64)))
     for name, *both in zip(node.output, *(w.inline(b, []) for b in branches), strict=True):
         if w.shape(both[0]) is None or w.shape(both[0]) != w.shape(both[1]):
             raise refuse(node, "branches of one static shape, or a condition that is known ahead")

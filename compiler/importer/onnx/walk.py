@@ -265,7 +265,7 @@ class Walk:
         return found
 
     def evaluate(self, node: onnx.NodeProto) -> bool:
-        results = self._results(node, {n: self.values[n] for n in node.input if n})
+        results = self.results(node, {n: self.values[n] for n in node.input if n})
         for name, result in results.items():
             self.settle(name, result)
         return bool(results)
@@ -278,11 +278,11 @@ class Walk:
         if all(n in self.assumed or n in self.values for n in names):
             feeds = {n: self.assumed[n][0] if n in self.assumed else self.values[n] for n in names}
             inputs = frozenset().union(*(self.assumed[n][1] for n in names if n in self.assumed))
-            for name, result in self._results(node, feeds).items():
+            for name, result in self.results(node, feeds).items():
                 if result.size <= _MAX_DATA:
                     self.assumed[name] = result, inputs
 
-    def _results(self, node: onnx.NodeProto, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    def results(self, node: onnx.NodeProto, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs of a node by name; none where it cannot be evaluated here."""
         if node.domain not in ("", "ai.onnx"):
             return {}

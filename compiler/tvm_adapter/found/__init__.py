@@ -24,13 +24,13 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Store,
     Var,
 )
-from nnjit_studio.compiler.tvm_adapter.found.searches import boxes, places
+from nnjit_studio.compiler.tvm_adapter.found.searches import Limits, boxes, places
 
 PLACES_OP = "FoundPlaces"
 """Places of elements that are not zero, as NonZero gives them: [rank, elements]."""
 BOXES_OP = "FoundBoxes"
-"""NonMaxSuppression with its limits as attributes: ``most`` boxes of a class, ``overlap``, the
-least ``score`` and ``center``, whether a box is its center and its sizes."""
+"""NonMaxSuppression with its limits as attributes: ``most`` boxes of a class, ``overlap``,
+``score`` where it has one, and ``center``; a third input tells how many boxes there are."""
 FOUND_FORM = "found "
 """What the forms of both begin with."""
 
@@ -50,7 +50,7 @@ class FoundBoxes(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
     @classmethod
     def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
         batch, classes, _ = (int(d) for d in inputs[1].ty.shape)
-        words = [attr[word] for word in ("most", "overlap", "score", "center")]
+        words = [attr.get(word) for word in ("most", "overlap", "score", "center")]
         form = f"{FOUND_FORM}boxes {' '.join(map(str, words))}"
         return _carried(bb, form, inputs, [batch * classes * attr["most"], 3])
 
@@ -76,7 +76,9 @@ def found_program(form: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> P
         search = places(inputs[0])
     else:
         most, overlap, score, center = words
-        search = boxes(inputs[1].shape, int(most), float(overlap), float(score), center == "1")
-        buffers.append(Buffer("ws0", "f32", (inputs[1].shape[2],), "workspace"))
+        least = None if score == str(None) else float(score)
+        limits = Limits(int(most), float(overlap), least, center == "1", len(inputs) > 2)
+        search = boxes(inputs[1].shape, limits)
+        buffers.append(Buffer("ws0", "i32", (inputs[1].shape[2],), "workspace"))
         buffers.append(Buffer("ws1", "i32", (1,), "workspace"))
     return Program(f"found_{kind}", tuple(buffers), (Stage(kind, (), steps=(*start, search)),))

@@ -1,5 +1,6 @@
 """Operators that give as many results as their data says, behind whose results sizes are known."""
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -141,6 +142,55 @@ def test_boxes_that_overlap_less(
     weights |= {"one": np.array([1]), "rows": rows}
     check(model(tmp_path / "m.onnx", nodes, {"b": boxes, "s": scores}, **weights),
           {"b": boxes, "s": scores})  # fmt: skip
+
+
+def sum_of(found: str) -> list[onnx.NodeProto]:
+    """Of squares of what was found, weighed by place, so that it tells which these are."""
+    return [
+        node("Cast", found, "f", to=TensorProto.FLOAT),
+        node("Mul", "f f", "q"),
+        node("ReduceSum", "q", keepdims=0),
+    ]
+
+
+@pytest.mark.parametrize("threshold", [None, -math.inf, 0.5])
+def test_a_score_of_minus_infinity_is_one_where_there_is_no_threshold(
+    threshold: float | None, tmp_path: Path
+) -> None:
+    boxes = (10 * np.arange(6, dtype=np.float32))[None, :, None] + np.array([0, 0, 5, 5], "f")
+    scores = np.array([[[0.9, -np.inf, 0.4, -np.inf, 0.7, 0.1]]], np.float32)
+    weights = {"most": np.array([6]), "overlap": np.array([0.5], np.float32)}
+    if threshold is not None:
+        weights["least"] = np.array([threshold], np.float32)
+    nodes = [node("NonMaxSuppression", " ".join(["b s", *weights]), "n"), *sum_of("n")]
+    feeds = {"b": boxes.astype(np.float32), "s": scores}
+    check(model(tmp_path / "m.onnx", nodes, feeds, **weights), feeds)
+
+
+@pytest.mark.parametrize(("first", "also"), [(4, 4), (4, 20), (4, 5)])
+def test_boxes_among_those_that_were_found(first: int, also: int, tmp_path: Path) -> None:
+    """As ultralytics exports them: those above a confidence, the first of these, no threshold."""
+    boxes, x = RNG.random((1, 12, 4)).astype(np.float32), RNG.random(12).astype(np.float32)
+    nodes = [
+        node("Greater", "x half", "c"), node("NonZero", "c", "n0"),
+        node("Reshape", "n0 flat", "n1"),
+        node("Gather", "b n1", "b1", axis=1), node("Slice", "b1 zero first one", "b2"),
+        node("Gather", "x n1", "s1"), node("Slice", "s1 zero also zero", "s2"),
+        node("Unsqueeze", "s2 new", "s3"),
+        node("NonMaxSuppression", "b2 s3 most overlap", "n"), *sum_of("n"),
+    ]  # fmt: skip
+    weights = {
+        "half": np.array(0.3, np.float32), "flat": np.array([-1]), "zero": np.array([0]),
+        "one": np.array([1]), "first": np.array([first]), "also": np.array([also]),
+        "new": np.array([0, 1]), "most": np.array([9]), "overlap": np.array([0.3], np.float32),
+    }  # fmt: skip
+    feeds = {"b": boxes, "x": x}
+    path = model(tmp_path / "m.onnx", nodes, feeds, **weights)
+    if first == also:
+        check(path, feeds)
+        return
+    with pytest.raises(UnsupportedOpError, match=r"NonMaxSuppression.* needs"):
+        import_model(path, tmp_path / "w.bin")
 
 
 def test_what_is_chosen_by_a_computed_condition(tmp_path: Path) -> None:

@@ -158,8 +158,7 @@ def _slice(w: FoundWalk, node: onnx.NodeProto) -> None:
         if start or end < 0 or step != 1 or found.times != 1:
             raise too_much(node)
         if end < w.size(found):
-            count = w.emit("Min", found.count, w.constant(np.array([end], np.int64)))
-            found = Found(found.axis, w.as_count(count, end, w.makers[found.count]))
+            found = w.at_most(found, end)
     w.keep(node, found)
 
 

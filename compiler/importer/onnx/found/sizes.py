@@ -64,7 +64,7 @@ def linear_result(
         feeds = {n: w.values[n] for n in node.input if n in w.values}
         for i in moved:
             feeds[node.input[i]] = getattr(_whole(w, node.input[i], known, count), which)
-        parts.append(w._results(node, feeds).get(node.output[0]))
+        parts.append(w.results(node, feeds).get(node.output[0]))
     none, each = parts
     if none is None or each is None or none.dtype not in (np.int64, np.int32):
         return None  # a Cast to or from a float or a bool is not linear

@@ -48,6 +48,7 @@ class FoundWalk(Walk):
         self.makers: dict[str, onnx.NodeProto] = {}
         self.searched: dict[str, str] = {}
         self.masks: dict[tuple[str, int, int], str] = {}
+        self.fewer: dict[tuple[str, int], str] = {}
 
     def visit(self, node: onnx.NodeProto) -> None:
         search = _SEARCHES.get(node.op_type)
@@ -120,6 +121,14 @@ class FoundWalk(Walk):
         """Take a tensor of one i64 as a count of what a node found."""
         self.most[name], self.makers[name] = most, maker
         return name
+
+    def at_most(self, found: Found, most: int) -> Found:
+        """The first of what was found, no more than so many."""
+        key = found.count, most
+        if key not in self.fewer:
+            count = self.emit("Min", found.count, self.constant(np.array([most], np.int64)))
+            self.fewer[key] = self.as_count(count, most, self.makers[found.count])
+        return replace(found, count=self.fewer[key])
 
     def call(self, node: onnx.NodeProto, op: str, inputs: Iterable[str], room: tuple[int, ...],
              axis: int, **attributes: Any) -> None:  # fmt: skip
@@ -204,21 +213,24 @@ def _suppression(w: FoundWalk, node: onnx.NodeProto) -> None:
     boxes, scores, *limits = node.input
     shape = w.shape(scores)
     values = []
-    for name, absent in zip([*limits, "", "", ""], (0, 0.0, -math.inf), strict=False):
+    for name, absent in zip([*limits, "", "", ""], (0, 0.0, None), strict=False):
         if name and name not in w.values:
             raise refuse(node, "limits that are known ahead")
         values.append(w.values[name].reshape(-1)[0].item() if name else absent)
     if shape is None or w.shape(boxes) is None:
         raise refuse(node, "inputs of known shape")
-    most = min(int(values[0]), shape[2])
+    most = min(int(values[0] or 0), shape[2])
     if most < 1:
         raise refuse(node, "a positive number of boxes of a class")
-    if scores in w.found and w.found[scores].axis != 2:
-        raise too_much(node)
-    given = w.masked(scores, -math.inf) if scores in w.found else scores
-    w.call(node, BOXES_OP, [boxes, given], (shape[0] * shape[1] * most, 3), 0, most=most,
-           overlap=float(values[1]), score=float(values[2]),
-           center=attribute_of(node, "center_point_box", 0))  # fmt: skip
+    given, found = [boxes, scores], w.found.get(scores)
+    if found or boxes in w.found:
+        if not found or found.axis != 2 or w.found.get(boxes) != along(found, 1):
+            raise too_much(node)
+        given.append(w.times(found))
+    least = {} if values[2] is None else {"score": float(values[2])}
+    center = attribute_of(node, "center_point_box", 0)
+    w.call(node, BOXES_OP, given, (shape[0] * shape[1] * most, 3), 0,
+           most=most, overlap=float(values[1] or 0), center=center, **least)  # fmt: skip
 
 
 def _compress(w: FoundWalk, node: onnx.NodeProto) -> None:
