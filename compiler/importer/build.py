@@ -28,6 +28,7 @@ from nnjit_studio.compiler.tvm_adapter import (
 from nnjit_studio.model import (
     DTYPE_BYTES,
     Append,
+    FoundAxis,
     Graph,
     Node,
     Plan,
@@ -182,7 +183,7 @@ class _Assembly:
     def finish(self, name: str, onnx: OnnxNames, imports: Import) -> BuiltModel:
         fixed = {input: imports.values[input] for input in imports.relied}
         self.steps.append(PlanStep("return"))
-        outputs = self._ports(self.calls.outputs, onnx.outputs)
+        outputs = _found(self._ports(self.calls.outputs, onnx.outputs), imports.counted.found)
         inputs = tuple(
             replace(port, value=fixed.get(port.spec.name))
             for port in self._ports(self.calls.inputs, onnx.inputs)
@@ -222,3 +223,13 @@ class _Assembly:
                 yield TensorSpec(self.names.tensor(value), value.shape, value.dtype)
         for port in ports:
             yield port.spec
+
+
+def _found(ports: Sequence[PlanPort], found: Mapping[str, tuple[int, str]]) -> tuple[PlanPort, ...]:
+    """The model's outputs, those that are as long as their data says with the buffer of that."""
+    by_name = {port.spec.name: port for port in ports}
+    axes = {n: FoundAxis(axis, by_name[length].buffer) for n, (axis, length) in found.items()}
+    lengths = {length for _, length in found.values()}
+    return tuple(
+        replace(port, found=axes.get(name)) for name, port in by_name.items() if name not in lengths
+    )

@@ -8,7 +8,15 @@ from dataclasses import astuple, replace
 
 from nnjit_studio.bundle.manifest import BundleKernel
 from nnjit_studio.errors import UserError
-from nnjit_studio.model import ALIGNMENT_BYTES, DTYPE_BYTES, Generation, Plan, PlanStep, TensorSpec
+from nnjit_studio.model import (
+    ALIGNMENT_BYTES,
+    DTYPE_BYTES,
+    Generation,
+    Plan,
+    PlanPort,
+    PlanStep,
+    TensorSpec,
+)
 from nnjit_studio.model.open_plan import SCALARS, OpenPlan
 from nnjit_studio.model.plan import HALF_BYTES, MOST_TRIPS, NOWHERE, WORD_BYTES, Loop
 
@@ -94,8 +102,22 @@ def _port_problems(plan: Plan) -> Iterator[str]:
             yield f"Tensor {name!r} has no buffer."
         elif plan.buffers[port.buffer].nbytes < port.spec.nbytes:
             yield f"The buffer of tensor {name!r} is too small."
+        elif port.found and not _has_count(port, plan):
+            yield f"Nothing tells how much of tensor {name!r} is there."
         elif port in plan.inputs and plan.buffers[port.buffer].region != "arena":
             yield f"The input {name!r} would overwrite a weight or the state."
+
+
+def _has_count(port: PlanPort, plan: Plan) -> bool:
+    found = port.found
+    return (
+        found is not None
+        and port in plan.outputs
+        and 0 <= found.axis < len(port.spec.shape)
+        and 0 <= found.count < len(plan.buffers)
+        and plan.buffers[found.count].region == "arena"
+        and plan.buffers[found.count].nbytes >= DTYPE_BYTES["i64"]
+    )
 
 
 def _step_problems(

@@ -3,7 +3,8 @@
 After the instruction set of Nimble (appendix C). A static model is the
 straight-line case: ``call`` steps and one ``return``. Version 2 adds state
 that outlives a run, and ``append``, which writes into it; version 3 weights
-whose panels are made of halves; version 4 inputs whose value is fixed. Other
+whose panels are made of halves; version 4 inputs whose value is fixed; version 5
+outputs that are as long as their data says. Other
 instructions have a place by name, and the engine refuses those that it does not know.
 """
 
@@ -17,7 +18,8 @@ import msgspec
 
 from nnjit_studio.model.graph import TensorSpec
 
-PLAN_VERSION = 4
+PLAN_VERSION = 5
+VALUE_VERSION = 4
 HALVES_VERSION = 3
 STATE_VERSION = 2
 STATELESS_VERSION = 1
@@ -137,16 +139,35 @@ class PlanStep:
 
 
 @dataclass(frozen=True)
+class FoundAxis:
+    """An axis of an output that is as long as the data says."""
+
+    axis: int
+    count: int
+    """The buffer, i64 of one element, that tells how long it is."""
+
+
+@dataclass(frozen=True)
 class PlanPort:
     """An input or output of the model and the buffer that holds it.
 
     ``value`` is that of an input of one element which the plan was laid out for, because control
-    flow depends on it; a run with another is refused.
+    flow depends on it; a run with another is refused. Where an output has a ``found`` axis, its
+    shape has room for the most that may be found.
     """
 
     spec: TensorSpec
     buffer: int
     value: int | None = None
+    found: FoundAxis | None = None
+
+    def cut(self, count: int) -> TensorSpec:
+        """The output where so much is found along its axis; any other as it is."""
+        if not self.found:
+            return self.spec
+        shape, axis = self.spec.shape, self.found.axis
+        shape = (*shape[:axis], min(count, shape[axis]), *shape[axis + 1 :])
+        return replace(self.spec, shape=shape)
 
 
 @dataclass(frozen=True)
@@ -187,8 +208,9 @@ class Plan:
             if buffer["unit_bytes"] == WORD_BYTES:
                 del buffer["unit_bytes"]
         for port in (*data["inputs"], *data["outputs"]):
-            if port["value"] is None:
-                del port["value"]
+            for word in ("value", "found"):
+                if port[word] is None:
+                    del port[word]
         for step in (*data["steps"], *data["gpu_steps"]):
             for word in ("append", "loop"):
                 if step[word] is None:
@@ -201,6 +223,8 @@ class Plan:
         if any(buffer.unit_bytes != WORD_BYTES for buffer in self.buffers):
             version = HALVES_VERSION
         if any(port.value is not None for port in self.inputs):
+            version = VALUE_VERSION
+        if any(port.found for port in self.outputs):
             version = PLAN_VERSION
         return {"version": version, **data}
 

@@ -1,5 +1,4 @@
 /** The plan interpreter: one model, its plans over one memory, its kernels. */
-import { Choice } from "./choice.js";
 import { EngineError } from "./errors.js";
 import { compileKernel, headerOf, linkKernel } from "./kernel.js";
 import {
@@ -8,7 +7,7 @@ import {
 import { relayout } from "./repack.js";
 import { addStep, bindCalls, checkRuns, execute, newInference, repeatable, runTapped, timeSteps } from "./steps.js";
 
-/** @import { Call, Inference, Loaded, NewKernel, Plan, ReadyKernel, Registered, Tap, Tensor, Weight } from "../types/engine.js" */
+/** @import { Call, Inference, Loaded, NewKernel, Plan, PlanPort, ReadyKernel, Registered, Tap, Tensor, Weight } from "../types/engine.js" */
 /** @import { Sizes } from "./open/sizes.js" */
 /** @import { Team } from "./team.js" */
 
@@ -153,7 +152,7 @@ export class Engine {
       const [pointers, other] = countsOf(Object.values(this.plans), workload);
       if (other !== undefined) throw new EngineError(`The plan calls ${workload} with different numbers of arguments.`);
       const module = "module" in kernel ? kernel.module : await compileKernel(kernel.bytes, workload, team !== null);
-      const choice = team && kernel.parallel_extent > 1 ? new Choice() : null;
+      const choice = (kernel.parallel_extent > 1 && team?.choice()) || null;
       linked.push({ header: headerOf(kernel), module, run: await linkKernel(module, memory, pointers, workload), choice });
     }
     const ids = (await team?.add(memory, linked.map(({ module }) => module))) ?? [];
@@ -187,11 +186,7 @@ export class Engine {
       result.runs_ms.push(performance.now() - start);
     }
     profiled?.tell(result);
-    if (!taps.length)
-      result.outputs = loaded.plan.outputs.map(({ spec, buffer }) => ({
-        ...spec,
-        data: this.#copyOut(loaded.addresses[buffer], specBytes(spec)),
-      }));
+    if (!taps.length) result.outputs = loaded.plan.outputs.map((port) => this.#result(loaded, port));
     return result;
   }
 
@@ -274,11 +269,20 @@ export class Engine {
     if (this.#plans.size && this.#spare.length < MAX_SPARE) this.#spare.push(bytes);
   }
 
-  /** @param {number} address @param {number} nbytes */
-  #copyOut(address, nbytes) {
+  /** A copy of what is there of an output. @param {Loaded} loaded @param {PlanPort} port @returns {Tensor} */
+  #result({ memory, addresses }, { spec, buffer, found }) {
+    const count = found && new BigInt64Array(memory.buffer, addresses[found.count], 1)[0];
+    const shape = spec.shape.map((d, i) => (i === found?.axis ? Math.min(d, Number(count)) : d));
+    const lines = shape.slice(0, found?.axis ?? 0).reduce((n, d) => n * d, 1);
+    return { ...spec, shape, data: this.#copyOut(addresses[buffer], specBytes({ ...spec, shape }), lines, specBytes(spec) / lines) };
+  }
+
+  /** @param {number} address @param {number} nbytes @param {number} [lines] they are of @param {number} [step] between these */
+  #copyOut(address, nbytes, lines = 1, step = 0) {
     const i = this.#spare.findIndex((b) => b.length === nbytes);
     const bytes = i < 0 ? new Uint8Array(nbytes) : this.#spare.splice(i, 1)[0];
-    bytes.set(this.#bytes(address, nbytes));
+    const part = nbytes / lines;
+    for (let line = 0; line < lines; line++) bytes.set(this.#bytes(address + line * step, part), line * part);
     return bytes;
   }
 

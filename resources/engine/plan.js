@@ -10,7 +10,7 @@ import { ARRAYS } from "./arrays.js";
 export { ARRAYS };
 
 /** Of the format of plans, the newest that this engine reads. */
-const PLAN_VERSION = 4;
+const PLAN_VERSION = 5;
 /** A plan without state, which the hub writes as version 1. */
 const OLDEST_PLAN_VERSION = 1;
 /** A plan with formulas in place of numbers (engine/open). */
@@ -83,8 +83,8 @@ function checkPlan(plan, loops) {
     if (b.pack && layoutBytes(...b.pack, 0, unitOf(b)) > b.nbytes)
       throw new EngineError(`Buffer ${i} of the plan is too small for its ${b.pack.join(" x ")} weight.`);
   });
-  for (const { spec, buffer } of [...plan.inputs, ...plan.outputs])
-    if (!(specBytes(spec) <= plan.buffers[buffer]?.nbytes))
+  for (const { spec, buffer, found } of [...plan.inputs, ...plan.outputs])
+    if (!(specBytes(spec) <= plan.buffers[buffer]?.nbytes && (!found || (plan.buffers[found.count]?.nbytes >= 8 && found.axis in spec.shape))))
       throw new EngineError(`The buffer of ${spec.name} is missing or too small.`);
   for (const step of plan.steps) {
     if (!OPERATIONS.includes(step.op) && !(loops && EDGES.includes(step.op)))

@@ -1,4 +1,5 @@
 /** The caller and its helpers: threads that work off a kernel's outer loop together. */
+import { Choice } from "./choice.js";
 import { CONTROL_BYTES, join, MAIL, MAX_POINTERS, publish, taken, takeFailure, wake, workOff } from "./control.js";
 import { EngineError } from "./errors.js";
 import { canShare, MAX_THREADS } from "./features.js";
@@ -53,6 +54,11 @@ export class Team {
       throw e;
     }
     return team;
+  }
+
+  /** Whether it is worth a kernel's while, which only its runs tell. */
+  choice() {
+    return new Choice();
   }
 
   get threads() {

@@ -17,7 +17,10 @@
  * @property {[number, number][]} copies from, to
  */
 /** @typedef {{name: string, shape: number[], dtype: string}} TensorSpec */
-/** @typedef {{spec: TensorSpec, buffer: number, value?: number}} PlanPort `value`: what an input has to be */
+/**
+ * `value`: what an input has to be; `found`: the axis of an output that is as long as the i64 in a buffer says.
+ * @typedef {{spec: TensorSpec, buffer: number, value?: number, found?: {axis: number, count: number}}} PlanPort
+ */
 /** @typedef {{region: string, offset: number, nbytes: number, pack: [number, number] | null, unit_bytes?: number}} PlanBuffer */
 /**
  * `scalars` are passed behind the pointers, and `extent` is that of the parallel loop, where sizes are parameters.

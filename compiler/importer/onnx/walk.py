@@ -53,6 +53,8 @@ class Counted:
     """Of each read of weights at places that follow from kept ranges, where these end."""
     searches: list[onnx.NodeProto] = field(default_factory=list)
     """Nodes that stay and whose results are as large as their data says: they want one size."""
+    found: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Of each output that is as long as its data says the axis, and the output with its length."""
 
     def follow(self, node: onnx.NodeProto, constants: Container[str]) -> None:
         """Note what the results of a node follow from."""

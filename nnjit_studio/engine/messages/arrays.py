@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnjit_studio.errors import PageError, UserError
-from nnjit_studio.model import NUMPY_DTYPES, TensorSpec
+from nnjit_studio.model import NUMPY_DTYPES, PlanPort, TensorSpec
 
 
 def feeds_to_blobs(
@@ -48,9 +48,9 @@ def feeds_to_blobs(
 
 
 def blobs_to_outputs(
-    specs: Sequence[TensorSpec], described: Sequence[Mapping[str, Any]], blobs: Sequence[memoryview]
+    ports: Sequence[PlanPort], described: Sequence[Mapping[str, Any]], blobs: Sequence[memoryview]
 ) -> dict[str, NDArray[Any]]:
-    """The model's outputs by name, as arrays of their own.
+    """The model's outputs by name, as arrays of their own; a found axis is as long as it is.
 
     Raises
     ------
@@ -58,9 +58,10 @@ def blobs_to_outputs(
         When the page sent other outputs than the plan has.
     """
     got = [(d.get("name"), d.get("shape"), d.get("dtype")) for d in described]
+    specs = [_sent(port, d) for port, d in zip(ports, described, strict=False)]
     wanted = [(spec.name, list(spec.shape), spec.dtype) for spec in specs]
     sizes = [spec.nbytes for spec in specs]
-    if got != wanted or [blob.nbytes for blob in blobs] != sizes:
+    if len(got) != len(ports) or got != wanted or [blob.nbytes for blob in blobs] != sizes:
         raise PageError(
             f"The page sent other outputs than the plan has: {got}.", "Load the model again."
         )
@@ -68,6 +69,15 @@ def blobs_to_outputs(
         spec.name: np.frombuffer(blob, NUMPY_DTYPES[spec.dtype]).reshape(spec.shape).copy()
         for spec, blob in zip(specs, blobs, strict=True)
     }
+
+
+def _sent(port: PlanPort, described: Mapping[str, Any]) -> TensorSpec:
+    """What an output should be, of a found axis so much as there is room for."""
+    shape = described.get("shape")
+    if not port.found or not isinstance(shape, list) or len(shape) != len(port.spec.shape):
+        return port.spec
+    found = shape[port.found.axis]
+    return port.cut(found) if isinstance(found, int) and found >= 0 else port.spec
 
 
 def array_bytes(array: NDArray[Any]) -> memoryview:

@@ -109,7 +109,7 @@ def infer(
     """Run a plan of the loaded model, as the fields of the request say."""
     inputs, blobs = feeds_to_blobs(plan.input_specs, feeds)
     reply, results = ask({"type": "infer", "inputs": inputs, **fields}, blobs, timeout_s)
-    outputs = blobs_to_outputs(plan.output_specs, read(reply, _Inferred).outputs, results)
+    outputs = blobs_to_outputs(plan.outputs, read(reply, _Inferred).outputs, results)
     return replace(read({**reply, "outputs": {}}, Inference), outputs=outputs)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.analysis.diff import TOLERANCE, Diff, Missing, Placed, TensorDiff, compare, rank
 from nnjit_studio.errors import UserError
-from nnjit_studio.model import NUMPY_DTYPES, Graph, Plan, TensorSpec
+from nnjit_studio.model import DTYPE_BYTES, NUMPY_DTYPES, Graph, Plan, TensorSpec
 from nnjit_studio.records import Tap
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.phases import OnPhase, quiet
@@ -86,7 +86,9 @@ def diff_tensors(
     rows: list[TensorDiff] = []
     for group in _groups(common):
         on_phase(f"comparing {len(rows)} to {len(rows) + len(group)} of {len(common)} tensors")
-        got = dict(zip((t.spec.name for t in group), _page_tensors(model, group), strict=True))
+        values = list(_page_tensors(model, group))
+        group = list(map(_as_long_as, group, values))
+        got = dict(zip((t.spec.name for t in group), values, strict=True))
         wanted = {t.spec.name: _parts(t.spec.name, reference) for t in group}
         expected = process.reference_tensors(
             model.feeds, [part for parts in wanted.values() for part in parts]
@@ -149,6 +151,7 @@ def tensor(model: ModelOnPage, name: str, on_phase: OnPhase = quiet) -> TensorVa
         found = placed[name]
         phase(f"fetching {name}")
         (values,) = _page_tensors(model, [found])
+        found = _as_long_as(found, values)
         try:
             phase("asking native ONNX Runtime")
             nodes = page.process.open_reference(model.current.path)
@@ -307,10 +310,25 @@ def _page_tensors(model: ModelOnPage, group: Sequence[Placed]) -> Iterator[NDArr
     if len(group) == 1 and group[0].spec.nbytes > PASS_BYTES:
         (tensor,) = group
         parts = [_tap(tensor, at) for at in range(0, tensor.spec.nbytes, PASS_BYTES)]
-        yield _array(tensor, b"".join(model.tap([part])[0] for part in parts))
+        yield _as_found(model, tensor, _array(tensor, b"".join(model.tap([p])[0] for p in parts)))
         return
     for tensor, data in zip(group, model.tap([_tap(t) for t in group]), strict=True):
-        yield _array(tensor, data)
+        yield _as_found(model, tensor, _array(tensor, data))
+
+
+def _as_found(model: ModelOnPage, tensor: Placed, room: NDArray[Any]) -> NDArray[Any]:
+    """What is there of a tensor; all of it but where it is an output as long as its data says."""
+    plan = model.current.plan
+    port = next((p for p in plan.outputs if p.spec.name == tensor.spec.name and p.found), None)
+    if port is None or port.found is None:
+        return room
+    last = max(i for i, step in enumerate(plan.steps) if step.op == "call")
+    (count,) = model.tap([Tap(last, port.found.count, 0, DTYPE_BYTES["i64"])])
+    return room[tuple(map(slice, port.cut(int(np.frombuffer(count, np.int64)[0])).shape))]
+
+
+def _as_long_as(tensor: Placed, values: NDArray[Any]) -> Placed:
+    return replace(tensor, spec=replace(tensor.spec, shape=values.shape))
 
 
 def _tap(tensor: Placed, offset: int = 0) -> Tap:

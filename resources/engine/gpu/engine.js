@@ -1,6 +1,6 @@
 /** The plan interpreter on a GPU: the calls of the Wasm engine, answered later. */
 import { checkPlans, checkWeights, countsOf, feedsOf, MAIN, missing, named, outputOf, specBytes, stepsOf } from "../plan.js";
-import { script } from "../errors.js";
+import { EngineError, script } from "../errors.js";
 import { addStep, checkRuns, newInference } from "../steps.js";
 import { appendRuns, checkSlots, kernelOfRun } from "./append.js";
 import { bind, buffersOf, free, resized, where } from "./bound.js";
@@ -64,6 +64,7 @@ export class GpuEngine {
       this.#sizes = sizes;
       const plans = [plan, ...Object.values(others)];
       checkPlans(plans);
+      if (plan.outputs.some(({ found }) => found)) throw new EngineError(`${plan.name} has outputs as large as their data says, which run in Wasm alone.`);
       this.#model = { plans, weights: new Store(this.device, "weight", plans), state: new Store(this.device, "state", plans) };
       this.#plans = new Map([MAIN, ...Object.keys(others)].map((name, index) => [name, { plan: plans[index], index }]));
       for (const each of plans)

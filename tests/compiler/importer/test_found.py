@@ -66,6 +66,8 @@ I64 = np.int64
         ([node("Shape", "v", "s"), node("Cast", "s", "y", to=TensorProto.FLOAT)], {}),
         ([node("Shape", "v", "s"), node("ReduceSum", "v", "r", keepdims=0),
           node("Cast", "s", "c", to=TensorProto.FLOAT), node("Add", "r c")], {}),
+        ([node("Shape", "v", "s"), node("Cast", "s", "c", to=TensorProto.BOOL),
+          node("Cast", "c", to=TensorProto.FLOAT)], {}),
         ([node("ReduceSum", "v no_axes", "y", keepdims=0)], {"no_axes": np.zeros(0, I64)}),
         # Half of the count, rounded: no multiple of it.
         ([node("Shape", "v", "s"), node("Cast", "s", "f", to=TensorProto.FLOAT),
@@ -88,7 +90,7 @@ I64 = np.int64
             "flat": np.array([-1]), "whole": np.array([length, 3])})
           for limit, length in ((6, 9), (20, 20), (35, 40))),
     ],
-    ids=["sum", "count", "both", "empty", "half", "rows", "padded", "cut", "all_padded"],
+    ids=["sum", "count", "both", "any", "empty", "half", "rows", "padded", "cut", "all_padded"],
 )  # fmt: skip
 def test_what_follows_from_places_that_are_not_zero(
     rest: list[onnx.NodeProto], weights: dict[str, np.ndarray], x: np.ndarray, tmp_path: Path
@@ -193,6 +195,32 @@ def test_boxes_among_those_that_were_found(first: int, also: int, tmp_path: Path
         import_model(path, tmp_path / "w.bin")
 
 
+@pytest.mark.parametrize("x", [FEW, NONE, ALL, -FEW.T], ids=["few", "none", "all", "turned"])
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [node("NonZero", "x")],
+        [node("NonZero", "x", "n"), node("Transpose", "n")],
+        [node("NonZero", "x", "n"), node("Identity", "n")],
+        [*FOUND, node("Exp", "v")],
+        [*FOUND, node("Unsqueeze", "v axis", "u"), node("Concat", "u u", "c", axis=1),
+         node("Reshape", "c flat")],
+        [*FOUND, node("Slice", "v zero six")],
+        [node("Abs", "x", "a"), node("Greater", "a half", "c0"), node("Reshape", "c0 flat", "c"),
+         node("Compress", "x c")],
+        [node("ReduceMax", "x", "m", axes=[1], keepdims=0), node("Cast", "m", "c", to=TensorProto.BOOL),
+         node("Compress", "x c", axis=0)],
+    ],
+    ids=["places", "rows", "same", "values", "twice", "first", "flat", "lines"],
+)  # fmt: skip
+def test_an_output_is_as_long_as_its_data_says(
+    nodes: list[onnx.NodeProto], x: np.ndarray, tmp_path: Path
+) -> None:
+    weights = {"axis": np.array([1]), "flat": np.array([-1]), "zero": np.array([0]),
+               "six": np.array([6]), "half": np.array(0.5, np.float32)}  # fmt: skip
+    check(model(tmp_path / "m.onnx", nodes, {"x": x}, **weights), {"x": x})
+
+
 def test_what_is_chosen_by_a_computed_condition(tmp_path: Path) -> None:
     nodes = [
         node("Greater", "x limit", "c"),
@@ -213,12 +241,22 @@ def test_the_last_of_what_was_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rest", "name"),
     [
-        ([node("Exp", "v")], "NonZero of node"),
         ([node("Concat", "v v", "c", axis=0), node("ReduceSum", "c", keepdims=0)], "Concat"),
         ([node("Size", "v", "z"), node("Cast", "z", to=1)], "Size"),
         ([node("ReduceMean", "v", keepdims=0)], "ReduceMean"),
         ([node("Add", "v row", "a"), node("ReduceSum", "a", keepdims=0)], "Add"),
         ([node("CumSum", "v zero", "a"), node("ReduceSum", "a", keepdims=0)], "CumSum"),
+        # Two axes of one tensor.
+        (
+            [
+                node("Gather", "n zero", "r", axis=0),
+                node("Gather", "x r", "g", axis=1),
+                node("ReduceMax", "x", "m", axes=[1], keepdims=0),
+                node("Cast", "m", "c", to=TensorProto.BOOL),
+                node("Compress", "g c", axis=0),
+            ],
+            "Compress of node 'y'",
+        ),
     ],
 )
 def test_what_hangs_on_a_size_in_another_way_is_refused(

@@ -100,7 +100,7 @@ test("a plan with an unknown instruction is refused by its name", () => {
 });
 
 test("a plan of another version, or with broken buffers, is refused", () => {
-  assert.throws(() => new Engine().load({ ...planOf(K, N), version: 5 }), /version 5, this engine runs versions 1 to 4/);
+  assert.throws(() => new Engine().load({ ...planOf(K, N), version: 6 }), /version 6, this engine runs versions 1 to 5/);
   for (const change of [{ region: "stack" }, { offset: 32 }, { nbytes: 1e9 }, { pack: [K, 1000] }]) {
     const plan = planOf(K, N);
     Object.assign(plan.buffers[0], change);
@@ -109,6 +109,44 @@ test("a plan of another version, or with broken buffers, is refused", () => {
   const plan = planOf(K, N);
   plan.steps[0].args[2] = 9;
   assert.throws(() => new Engine().load(plan), /Step first .* does not exist/);
+});
+
+/** The plan with one more input, that tells how much of an axis of the output is there. @param {number} axis */
+function foundPlan(axis) {
+  const plan = planOf(K, N);
+  plan.inputs.push({ spec: { name: "n", shape: [1], dtype: "i64" }, buffer: 4 });
+  plan.buffers.push({ region: "arena", offset: plan.arena_bytes, nbytes: 8, pack: null });
+  const [{ spec, buffer }] = plan.outputs;
+  return { ...plan, version: 5, arena_bytes: plan.arena_bytes + 64, outputs: [{ spec, buffer, found: { axis, count: 4 } }] };
+}
+
+test("an output is as long as its data says, in each line of it", async () => {
+  for (const [axis, most] of [[0, K], [1, N]]) {
+    const engine = new Engine();
+    engine.load(foundPlan(axis));
+    engine.setWeights(64, f32(...weight));
+    await engine.register([first(0), second]);
+    for (const count of [2, 0, 1, most, most + 7, 2]) {
+      const there = Math.min(count, most);
+      const n = { name: "n", dtype: "i64", shape: [1], data: new Uint8Array(BigInt64Array.of(BigInt(count)).buffer) };
+      const [{ shape, data }] = engine.infer([...input(), n]).outputs;
+      assert.deepEqual(shape, axis ? [K, there] : [there, N]);
+      assert.deepEqual(floats(data), expected.filter((_, i) => (axis ? i % N : Math.floor(i / N)) < there));
+      engine.recycle(data);
+    }
+  }
+});
+
+test("an output whose count is no buffer, or of no axis of it, is refused", () => {
+  for (const change of [{ axis: 2 }, { axis: -1 }, { count: 9 }, { count: -1 }]) {
+    const plan = foundPlan(0);
+    Object.assign(plan.outputs[0].found, change);
+    assert.throws(() => new Engine().load(plan), /buffer of y is missing or too small/);
+  }
+  const plan = foundPlan(0);
+  plan.buffers[4].nbytes = 4;
+  plan.inputs.pop();
+  assert.throws(() => new Engine().load(plan), /buffer of y is missing or too small/);
 });
 
 test("weights outside the plan, or after packing, are refused", async () => {

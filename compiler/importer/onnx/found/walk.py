@@ -142,17 +142,14 @@ class FoundWalk(Walk):
         self.found[out] = Found(axis, self.as_count(count, room[axis], node))
 
     def finish(self, graph: onnx.GraphProto) -> None:
-        """As any walk; where an output is as large as its data says, the operator stays that has
-        found it, which has no rule."""
-        for port in graph.output:
+        """As any walk; the length of an output that is as long as its data says is one more."""
+        for port in list(graph.output):
             name = self.resolve(port.name)
             if name in self.found:
-                maker = self.makers[self.found[name].count]
-                self.alias.pop(port.name, None)
-                self.nodes = [n for n in self.nodes if port.name not in n.output]
-                self.nodes.append(
-                    helper.make_node(maker.op_type, maker.input, [port.name], maker.name)
-                )
+                length = self.times(self.found[name])
+                self.counted.found[port.name] = self.found[name].axis, length
+                if length not in [p.name for p in graph.output]:
+                    graph.output.append(helper.make_value_info(length, self.types[length]))
         super().finish(graph)
         calls = (n for n in graph.node if n.op_type in (BOXES_OP, PLACES_OP))
         self.counted.searches = [self.makers[n.output[1]] for n in calls]
@@ -235,7 +232,7 @@ def _suppression(w: FoundWalk, node: onnx.NodeProto) -> None:
 
 def _compress(w: FoundWalk, node: onnx.NodeProto) -> None:
     source, condition = node.input
-    if condition in w.values:
+    if condition in w.values or not w.shape(condition):
         Walk.visit(w, node)
         return
     axis, out = attribute_of(node, "axis"), node.output[0]
@@ -248,8 +245,12 @@ def _compress(w: FoundWalk, node: onnx.NodeProto) -> None:
     if axis is None:
         steps.insert(0, helper.make_node("Reshape", [source, flat], [f"{out}//flat"]))
         steps[-1].input[0] = f"{out}//flat"
-    for step in steps:
-        w.visit(w.bound(step))
+    try:
+        for step in steps:
+            w.visit(w.bound(step))
+    except UnsupportedOpError:
+        raise too_much(node) from None
+    w.makers[w.found[w.resolve(f"{out}//places")].count] = node
 
 
 _SEARCHES = {"Compress": _compress, "NonZero": _nonzero, "NonMaxSuppression": _suppression}
