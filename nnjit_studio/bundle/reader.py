@@ -28,7 +28,7 @@ from nnjit_studio.bundle.seal import Seal, read_seal
 from nnjit_studio.errors import BundleError, UserError, WasmError
 from nnjit_studio.model import Plan
 from nnjit_studio.model.open_plan import OPEN_VERSION, OpenPlan
-from nnjit_studio.model.plan import PLAN_VERSION, STATELESS_VERSION
+from nnjit_studio.model.plan import PLAN_VERSIONS
 from nnjit_studio.records import GPU_TIERS, TIERS, Kernel
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS, Candidate
 from nnjit_studio.records.gpu_candidate import GpuCandidate, parse_candidate
@@ -307,7 +307,7 @@ def _read_any(archive: zipfile.ZipFile, file: BundleFile) -> tuple[Plan, OpenPla
 def _read_plan(archive: zipfile.ZipFile, file: BundleFile) -> Plan:
     data = _read_json(archive, file.file, LIMIT_BYTES["plan"])
     try:
-        if data["version"] not in range(STATELESS_VERSION, PLAN_VERSION + 1):
+        if data["version"] not in PLAN_VERSIONS:
             raise ValueError(f"its version is {data['version']!r}")
         return Plan.from_json(data)
     except (ValueError, KeyError, TypeError) as e:

@@ -3,7 +3,7 @@
 After the instruction set of Nimble (appendix C). A static model is the
 straight-line case: ``call`` steps and one ``return``. Version 2 adds state
 that outlives a run, and ``append``, which writes into it; version 3 weights
-whose panels are made of halves; version 4 inputs whose value is fixed; version 5
+whose panels are made of halves; version 4 inputs whose value is fixed; version 7
 outputs that are as long as their data says. Other
 instructions have a place by name, and the engine refuses those that it does not know.
 """
@@ -18,11 +18,12 @@ import msgspec
 
 from nnjit_studio.model.graph import TensorSpec
 
-PLAN_VERSION = 5
+PLAN_VERSION = 7
 VALUE_VERSION = 4
 HALVES_VERSION = 3
 STATE_VERSION = 2
 STATELESS_VERSION = 1
+PLAN_VERSIONS = (1, 2, 3, 4, PLAN_VERSION)
 """Plans are written as the oldest version that has what they use, so older engines run them too."""
 WORD_BYTES, HALF_BYTES = 4, 2
 """What panels are made of: words, and halves where a buffer says so."""

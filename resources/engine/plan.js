@@ -9,10 +9,8 @@ import { ARRAYS } from "./arrays.js";
 
 export { ARRAYS };
 
-/** Of the format of plans, the newest that this engine reads. */
-const PLAN_VERSION = 5;
-/** A plan without state, which the hub writes as version 1. */
-const OLDEST_PLAN_VERSION = 1;
+/** Of the format of plans, those that this engine reads. */
+const PLAN_VERSIONS = [1, 2, 3, 4, 7];
 /** A plan with formulas in place of numbers (engine/open). */
 export const OPEN_VERSION = 6;
 const OPERATIONS = ["call", "append", "return"];
@@ -64,9 +62,9 @@ export function specBytes(spec) {
  * @param {Loops | null} loops
  */
 function checkPlan(plan, loops) {
-  if (!(plan.version >= OLDEST_PLAN_VERSION && plan.version <= PLAN_VERSION))
+  if (!PLAN_VERSIONS.includes(plan.version))
     throw new EngineError(
-      `The plan has version ${plan.version}, this engine runs versions ${OLDEST_PLAN_VERSION} to ${PLAN_VERSION}.`,
+      `The plan has version ${plan.version}, this engine runs versions ${PLAN_VERSIONS.join(", ")}.`,
       "Use an engine and a plan of the same NNJIT Studio.",
     );
   const regions = /** @type {Record<string, number>} */ ({
