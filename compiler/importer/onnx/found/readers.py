@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from nnjit_studio.compiler.importer.onnx.found.several import joined, largest, numbers
 from nnjit_studio.compiler.importer.onnx.found.walk import Found, FoundWalk, along, too_much
 from nnjit_studio.compiler.importer.onnx.walk import Walk, attribute_of
 
@@ -165,11 +166,13 @@ def _slice(w: FoundWalk, node: onnx.NodeProto) -> None:
 def _concat(w: FoundWalk, node: onnx.NodeProto) -> None:
     shape = w.shape(node.input[0])
     (one, *others) = {w.found.get(n) for n in node.input}
-    if others or one is None or shape is None:
+    if shape is None:
         raise too_much(node)
-    if attribute_of(node, "axis") % len(shape) == one.axis:
-        raise too_much(node)
-    w.keep(node, one)
+    axis = attribute_of(node, "axis") % len(shape)
+    if others or one is None or one.axis == axis:
+        joined(w, node, axis)
+    else:
+        w.keep(node, one)
 
 
 def _along_another(w: FoundWalk, node: onnx.NodeProto) -> None:
@@ -271,21 +274,25 @@ READERS: dict[str, Reader] = {
     "Reshape": _reshape,
     "Slice": _slice,
     "Squeeze": _squeeze,
+    "TopK": largest,
     "Transpose": _transpose,
     "Unsqueeze": _unsqueeze,
 }  # fmt: skip
 
 
 def read_found(w: FoundWalk, node: onnx.NodeProto) -> None:
-    """Keep a node that reads something found.
+    """Keep a node that reads something found, or numbers that follow from a count.
 
     Raises
     ------
     UnsupportedOpError
         When it hangs on how much that is in a way that has no form here.
     """
+    if w.found.keys().isdisjoint(node.input):
+        numbers(w, node)
+        return
     reader = READERS.get(node.op_type)
-    others = reader in (_pointwise, _gather, _gather_nd)  # read it at other places too
+    others = reader in (_concat, _pointwise, _gather, _gather_nd)  # read it at other places too
     if (
         reader is None
         or node.domain not in ("", "ai.onnx")

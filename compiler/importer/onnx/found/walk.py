@@ -19,7 +19,7 @@ from onnx import TensorProto, helper
 
 from nnjit_studio.compiler.importer.onnx.control.bodies import outside
 from nnjit_studio.compiler.importer.onnx.forms import functions
-from nnjit_studio.compiler.importer.onnx.found.sizes import Linear, linear_result
+from nnjit_studio.compiler.importer.onnx.found.sizes import Linear
 from nnjit_studio.compiler.importer.onnx.walk import Walk, attribute_of, refuse
 from nnjit_studio.compiler.tvm_adapter.found import BOXES_OP, PLACES_OP
 from nnjit_studio.errors import UnsupportedOpError
@@ -49,6 +49,13 @@ class FoundWalk(Walk):
         self.searched: dict[str, str] = {}
         self.masks: dict[tuple[str, int, int], str] = {}
         self.fewer: dict[tuple[str, int], str] = {}
+        self.fewer_than: dict[str, str] = {}
+        """Of a count another that is never less."""
+        self.within: dict[str, str] = {}
+        """Of a count another, without which it is none."""
+        self.nothing: dict[str, str] = {}
+        """Of a condition the count of which it asks whether it is none."""
+        self.joins: dict[tuple[Any, ...], str] = {}
 
     def visit(self, node: onnx.NodeProto) -> None:
         search = _SEARCHES.get(node.op_type)
@@ -60,14 +67,14 @@ class FoundWalk(Walk):
             search(self, node)
         elif node.op_type == "Shape" and node.input[0] in self.found:
             self._shape(node)
+        elif node.op_type == "If" and (count := self._none_of(node.input[0])):
+            self._some(node, count)
         else:
             super().visit(node)
 
     def plain(self, node: onnx.NodeProto) -> None:
-        if not self.found.keys().isdisjoint(node.input):
+        if not (self.found.keys() | self.linear.keys()).isdisjoint(node.input):
             self.read(self, node)
-        elif not self.linear.keys().isdisjoint(node.input):
-            self._numbers(node)
         else:
             super().plain(node)
 
@@ -91,7 +98,10 @@ class FoundWalk(Walk):
     def there(self, name: str) -> str:
         """A mask of a tensor's elements that are there."""
         found, shape = self.of(name)
-        behind = len(shape) - 1 - found.axis
+        return self.mask(found, len(shape) - 1 - found.axis)
+
+    def mask(self, found: Found, behind: int) -> str:
+        """The same for the axis with so many others behind."""
         key = found.count, found.times, behind
         if key not in self.masks:
             size = self.size(found)
@@ -125,9 +135,12 @@ class FoundWalk(Walk):
     def at_most(self, found: Found, most: int) -> Found:
         """The first of what was found, no more than so many."""
         key = found.count, most
+        if most >= self.most[found.count]:
+            return found
         if key not in self.fewer:
             count = self.emit("Min", found.count, self.constant(np.array([most], np.int64)))
             self.fewer[key] = self.as_count(count, most, self.makers[found.count])
+            self.fewer_than[count] = self.within[count] = found.count
         return replace(found, count=self.fewer[key])
 
     def call(self, node: onnx.NodeProto, op: str, inputs: Iterable[str], room: tuple[int, ...],
@@ -140,6 +153,37 @@ class FoundWalk(Walk):
             self.kept.append(helper.make_value_info(name, self.types[name]))
         self.nodes.append(helper.make_node(op, list(inputs), [out, count], node.name, **attributes))
         self.found[out] = Found(axis, self.as_count(count, room[axis], node))
+
+    def hangs_on(self, node: onnx.NodeProto, source: str) -> None:
+        """A search finds nothing where nothing was found of what it reads."""
+        if source in self.found:
+            self.within[self.found[node.output[0]].count] = self.found[source].count
+
+    def _none_of(self, condition: str) -> str:
+        """The count of which a condition asks whether it is none; empty where it asks another."""
+        while condition not in self.nothing:
+            maker = next((n for n in reversed(self.nodes) if condition in n.output), None)
+            if maker is None or maker.op_type not in ("Cast", "Reshape", "Squeeze"):
+                return ""
+            condition = maker.input[0]
+        return self.nothing[condition]
+
+    def _some(self, node: onnx.NodeProto, count: str) -> None:
+        """The branch for some gives nothing, too, where nothing was found."""
+        branches = (attribute_of(node, f"{word}_branch") for word in ("then", "else"))
+        for name, empty, other in zip(
+            node.output, *(self.inline(b, []) for b in branches), strict=True
+        ):
+            found = self.found.get(other)
+            at = found.count if found else ""
+            while at and at != count:
+                at = self.within.get(at, "")
+            shape = list(self.shape(other) or ())
+            if found:
+                shape[found.axis] = 0
+            if not at or self.shape(empty) != tuple(shape):
+                raise too_much(node)
+            self.alias[name] = other
 
     def finish(self, graph: onnx.GraphProto) -> None:
         """As any walk; the length of an output that is as long as its data says is one more."""
@@ -169,24 +213,6 @@ class FoundWalk(Walk):
         else:
             self.settle(name, none[part])
 
-    def _numbers(self, node: onnx.NodeProto) -> None:
-        """A node that reads numbers which follow from a count."""
-        counts = {self.linear[n].count for n in node.input if n in self.linear}
-        name = node.output[0]
-        if len(counts) == 1:
-            known = {n: self.linear[n] for n in node.input if n in self.linear}
-            result = linear_result(self, node, known, self.most[next(iter(counts))])
-            if isinstance(result, Linear):
-                Walk.plain(self, node)
-                kind = helper.np_dtype_to_tensor_dtype(result.none.dtype)
-                self.types[name] = helper.make_tensor_type_proto(kind, result.none.shape)
-                self.linear[name] = result
-                return
-            if result is not None:
-                self.settle(name, result)
-                return
-        Walk.plain(self, node)
-
 
 def too_much(node: onnx.NodeProto) -> UnsupportedOpError:
     return refuse(node, "a size that is known ahead; here it is as large as its data says")
@@ -204,6 +230,7 @@ def _nonzero(w: FoundWalk, node: onnx.NodeProto) -> None:
     w.searched[source] = node.output[0]
     given = w.masked(source, 0) if source in w.found else source
     w.call(node, PLACES_OP, [given], (len(shape), math.prod(shape)), 1)
+    w.hangs_on(node, source)
 
 
 def _suppression(w: FoundWalk, node: onnx.NodeProto) -> None:
@@ -228,6 +255,7 @@ def _suppression(w: FoundWalk, node: onnx.NodeProto) -> None:
     center = attribute_of(node, "center_point_box", 0)
     w.call(node, BOXES_OP, given, (shape[0] * shape[1] * most, 3), 0,
            most=most, overlap=float(values[1] or 0), center=center, **least)  # fmt: skip
+    w.hangs_on(node, scores)
 
 
 def _compress(w: FoundWalk, node: onnx.NodeProto) -> None:
