@@ -98,6 +98,18 @@ def _reshape(w: FoundWalk, node: onnx.NodeProto) -> None:
     w.keep(_with(node, source, w.constant(np.array(none, np.int64))), result)
 
 
+def _flatten(w: FoundWalk, node: onnx.NodeProto) -> None:
+    """The axis may take in all that lies behind it on its side."""
+    found, shape = w.of(node.input[0])
+    axis = attribute_of(node, "axis", 1)
+    axis += len(shape) * (axis < 0)
+    begin, end = (0, axis) if found.axis < axis else (axis, len(shape))
+    if math.prod(shape[begin : found.axis]) != 1:
+        raise too_much(node)
+    behind = math.prod(shape[found.axis + 1 : end])
+    w.keep(node, Found(int(begin > 0 or axis == 0), found.count, found.times * behind))
+
+
 def _with(node: onnx.NodeProto, *inputs: str) -> onnx.NodeProto:
     """The node with other inputs."""
     node.input[:] = inputs
@@ -268,6 +280,7 @@ READERS: dict[str, Reader] = {
     ),
     "Concat": _concat,
     "Expand": _expand,
+    "Flatten": _flatten,
     "Gather": _gather,
     "GatherND": _gather_nd,
     "Pad": _pad,
