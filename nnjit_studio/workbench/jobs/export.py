@@ -266,12 +266,26 @@ def _tuned_on(model: ModelOnPage) -> dict[str, str]:
 
 
 def _gpu_kernels(model: ModelOnPage, wanted: bool | None) -> list[Kernel]:
-    """Kernels for WebGPU that go into a bundle; see :func:`export`."""
+    """Kernels for WebGPU that go into a bundle; see :func:`export`.
+
+    Raises
+    ------
+    UserError
+        When they are asked for, and the model's outputs run in Wasm alone.
+    CompileError
+    """
     mine = model.page.backend
     backend = mine if mine.is_gpu else Backend("webgpu", "navigator")
     if wanted is None and not (mine.is_gpu or any(model.choose_known(backend).values())):
         return []
     if wanted is False:
+        return []
+    if any(port.found for port in model.current.plan.outputs):
+        if wanted:
+            raise UserError(
+                "The model has outputs as large as their data says, which run in Wasm alone.",
+                "Export it without --webgpu.",
+            )
         return []
     try:
         return model.kernels(tiers_of_backend(backend), backend)

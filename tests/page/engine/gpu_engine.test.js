@@ -92,6 +92,12 @@ test("inferences go on while a kernel is compiled, and run one kernel or the oth
   await swap;
 });
 
+test("outputs as large as their data says are refused by a sentence", async () => {
+  const engine = new GpuEngine(await openNative(fakeGpu(kernels)));
+  const outputs = [{ ...PLAN.outputs[0], found: { axis: 0, count: 0 } }];
+  await assert.rejects(engine.load({ ...PLAN, outputs, version: 7 }), /as large as their data says, which run in Wasm alone/);
+});
+
 test("a kernel that is refused changes nothing, and is refused from then on", async () => {
   const { engine, device } = await open();
   await engine.register([kernel("add")]);
