@@ -191,9 +191,7 @@ class Walk:
             return
         if node.op_type not in _KEPT and all(n in self.values for n in node.input if n):
             sizes = [t.tensor_type for t in inferred.values()]
-            fits = all(
-                _small(t.elem_type, [d.dim_value for d in t.shape.dim]) for t in sizes
-            )  # fmt: skip
+            fits = all(_small(t.elem_type, [d.dim_value for d in t.shape.dim]) for t in sizes)
             if fits and self.evaluate(node):
                 if computation is not None:
                     self.computed[computation] = [self.values[n] for n in node.output]
