@@ -14,6 +14,7 @@ from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.compiler.importer.loop_steps import CompiledLoop, compiled_loop
 from nnjit_studio.compiler.importer.names import OnnxNames
 from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody
+from nnjit_studio.compiler.importer.onnx.found.walk import too_much
 from nnjit_studio.compiler.importer.onnx.single_precision import has_halves
 from nnjit_studio.compiler.importer.passes import MODEL_PASSES, Import, check_pass
 from nnjit_studio.compiler.ir.tensor_ir import Buffer, Program
@@ -133,6 +134,8 @@ def _loop(body: LoopBody, half_weights: bool, imports: Import) -> CompiledLoop:
     """The calls of a loop's body, under names that no other value has."""
     own = Import(winograd=False, any_size=imports.any_size)
     model = with_known_operators(body.model, half_weights, own)
+    if own.counted.found:
+        raise too_much(own.counted.searches[0])
     ports = {p.name: p.type.tensor_type.shape.dim for p in model.graph.input}
     shapes = {name: tuple(d.dim_value for d in dims) for name, dims in ports.items()}
     _, calls = _calls(model, shapes, own.any_size)

@@ -172,6 +172,8 @@ def _worst(some: Mapping[str, NDArray[Any]], others: Mapping[str, NDArray[Any]])
     worst = 0.0
     for name, left in some.items():
         a, b = left.astype(np.float64), others[name].astype(np.float64)
+        if a.shape != b.shape:
+            return float("inf")  # another number of things was found
         odd = ~np.isfinite(a)
         if not np.array_equal(a[odd], b[odd], equal_nan=True) or not np.isfinite(b[~odd]).all():
             return float("inf")

@@ -82,3 +82,31 @@ def test_a_form_that_is_refused_at_the_sizes_at_hand_is_refused_at_once(
     with pytest.raises(UnsupportedOpError, match="Pow of node 'power'"):
         imports.import_any(path, tmp_path / "w.bin")
     assert len(made) == 2
+
+
+def test_a_loop_that_carries_what_is_as_large_as_its_data_says_is_refused(tmp_path: Path) -> None:
+    """Its results would have no size that is known."""
+    kinds = {"i": TensorProto.INT64, "c": TensorProto.BOOL, "v": TensorProto.FLOAT}
+    given = [helper.make_tensor_value_info(n, k, [4] * (n == "v")) for n, k in kinds.items()]
+    made = [helper.make_tensor_value_info("go", kinds["c"], [])]
+    made.append(helper.make_tensor_value_info("w", kinds["v"], ["n"]))
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["c"], ["go"]),
+         helper.make_node("Cast", ["v"], ["there"], to=TensorProto.BOOL),
+         helper.make_node("Compress", ["v", "there"], ["w"], "search", axis=0)],
+        "body", given, made,
+    )  # fmt: skip
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"], end=1),
+        helper.make_node("Squeeze", ["s"], ["count"]),
+        helper.make_node("ReduceSum", ["x"], ["line"], keepdims=0),
+        helper.make_node("Expand", ["line", "four"], ["start"]),
+        helper.make_node("Loop", ["count", "", "start"], ["y"], "loop", body=body),
+    ]
+    path = saved(tmp_path / "m.onnx", nodes, TensorProto.FLOAT)
+    model = onnx.load(path)
+    model.graph.initializer.append(helper.make_tensor("four", TensorProto.INT64, [1], [4]))
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"]))
+    onnx.save(model, path)
+    with pytest.raises(UnsupportedOpError, match="Compress of node .*search' needs"):
+        imports.import_any(path, tmp_path / "w.bin", {"x": np.ones((3, 2), np.float32)})

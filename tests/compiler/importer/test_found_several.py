@@ -51,6 +51,9 @@ def top(most: str, **attributes: object) -> list[onnx.NodeProto]:
         [node("Gather", "t which", axis=0)],
         [node("Shape", "best", "z"),
          node("ConstantOfShape", "z", value=numpy_helper.from_array(np.array([3])))],
+        [node("Shape", "best", "z"),
+         node("ConstantOfShape", "z", "o", value=numpy_helper.from_array(np.array([3]))),
+         node("NonZero", "o")],
         [node("Concat", "best v", axis=0)],
         [node("Concat", "row best row v", axis=0)],
         [node("Gather", "t which", "r", axis=0), node("Concat", "r t r", axis=0)],
@@ -60,12 +63,20 @@ def top(most: str, **attributes: object) -> list[onnx.NodeProto]:
         [node("Shape", "t", "z"), node("ReduceProd", "z", "p", keepdims=1),
          node("Cast", "p", to=TensorProto.FLOAT)],
     ],
-    ids=["best", "which", "rows", "label", "joined", "among", "lines", "most", "sizes", "size"],
+    ids=["best", "which", "rows", "label", "labelled", "joined", "among", "lines", "most", "sizes",
+         "size"],
 )  # fmt: skip
 def test_the_best_of_what_was_found(
     rest: list[onnx.NodeProto], most: str, x: np.ndarray, tmp_path: Path
 ) -> None:
     check(model(tmp_path / "m.onnx", [*top(most), *rest], {"x": x}, **WEIGHTS), {"x": x})
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+def test_the_best_of_large_whole_numbers(largest: int, tmp_path: Path) -> None:
+    x = np.array([[0, 2**40, -(2**63)], [-(2**40), 2**63 - 1, 0]])
+    nodes = [*top("eight", largest=largest), node("Identity", "best")]
+    check(model(tmp_path / "m.onnx", nodes, {"x": x}, **WEIGHTS), {"x": x})
 
 
 @each_input

@@ -224,7 +224,8 @@ def _nonzero(w: FoundWalk, node: onnx.NodeProto) -> None:
         w.alias[node.output[0]] = w.searched[source]
         return
     shape = w.shape(source)
-    if source in w.values or shape is None or not shape or not math.prod(shape):
+    known = source in w.values and source not in w.found
+    if known or shape is None or not shape or not math.prod(shape):
         Walk.visit(w, node)
         return
     w.searched[source] = node.output[0]
