@@ -289,7 +289,7 @@ PLAN_DAMAGE: list[tuple[Callable[[Any], None], str]] = [
     (lambda p: p["inputs"][0]["spec"].update(dtype="f99"), "unknown dtype"),
     (lambda p: p["inputs"][0]["spec"].update(name="z"), "not those of the plan"),
     (lambda p: p.update(arena_bytes=2**33), "more memory than a page has"),
-    (lambda p: p.update(version=7), "its version is 7"),
+    (lambda p: p.update(version=8), "its version is 8"),
     (lambda p: p.update(arena_bytes="much"), "Expected `int`"),
     (lambda p: p.pop("buffers"), "plan of the bundle cannot be read"),
     (lambda p: p["buffers"].append(3), "plan of the bundle cannot be read"),
