@@ -36,9 +36,19 @@ MODULES = (
     "nnjit_studio.compiler.process.handlers.kernels",
     "nnjit_studio.compiler.process.handlers.models",
     "nnjit_studio.cli.main",
-    "nnjit_studio.cli.house.at_work",
-    "nnjit_studio.cli.running",
+    "nnjit_studio.cli.bench.main",
+    "nnjit_studio.cli.generate",
+    "nnjit_studio.cli.kernel",
+    "nnjit_studio.cli.profile",
+    "nnjit_studio.cli.run",
+    "nnjit_studio.cli.tune",
+    "nnjit_studio.cli.verdict.advise",
+    "nnjit_studio.cli.verdict.compare",
+    "nnjit_studio.ui.page.headless",
+    "numpy.random",
+    "scipy.stats",
 )
+"""What most verbs read: a verb with a page takes a second of processor time to load itself."""
 OF_THE_GPU = "nnjit_studio.engine.gpu_bridge.device"
 """Reads the declarations of wgpu-native, which is most of the start of a process of the GPU."""
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
