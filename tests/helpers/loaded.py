@@ -13,6 +13,7 @@ it when the one who asked says so or is gone.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib
 import json
 import os
@@ -103,10 +104,24 @@ def gpu_process(link: socket.socket, *arguments: str) -> Forked:
     return Forked({"verb": "gpu", "arguments": arguments}, [0, 1, 2, link.fileno()])
 
 
-def command(words: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
-    """``nnjit`` with these words, run to its end; standard output and error as text."""
+def begun(words: Sequence[str], out: int, err: int, network: str = "", group: str = "") -> Forked:
+    """``nnjit`` with these words, in a session of its own.
+
+    Parameters
+    ----------
+    network
+        Of ``ip netns``; this machine's without.
+    group
+        The file of a control group that it joins, if any.
+    """
+    job = {"verb": "nnjit", "arguments": words, "network": network, "group": group}
+    return Forked(job, [0, out, err])
+
+
+def command(words: list[str], timeout_s: float, **place: str) -> subprocess.CompletedProcess[str]:
+    """What :func:`begun` begins, run to its end; standard output and error as text."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        process = Forked({"verb": "nnjit", "arguments": words}, [0, out.fileno(), err.fileno()])
+        process = begun(words, out.fileno(), err.fileno(), **place)
         process.join(timeout_s)
         if process.is_alive():
             process.kill()
@@ -212,6 +227,13 @@ def _job(job: dict[str, Any], files: Sequence[int]) -> Callable[[], object]:
         return partial(worker.serve, Connection(files[3]), *job["arguments"])
     if job["verb"] == "gpu":
         return partial(process.serve, socket.socket(fileno=files[3]), *job["arguments"])
+    os.setsid()
+    if job["network"]:
+        with open(f"/run/netns/{job['network']}") as network:
+            entered = ctypes.CDLL(None, use_errno=True).setns(network.fileno(), 0)
+            assert entered == 0, os.strerror(ctypes.get_errno())
+    if job["group"]:
+        Path(job["group"]).write_text("0")
     sys.argv = ["nnjit", *job["arguments"]]
     return main
 
