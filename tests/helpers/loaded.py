@@ -57,7 +57,9 @@ CAN_FORK = sys.platform == "linux"
 """Elsewhere sockets of packets and descriptors of processes are missing: processes are fresh."""
 LARGEST = 1 << 17
 """Bytes of a message; one that is larger is an error of its sender."""
-_address = ""
+ADDRESS = "NNJIT_TESTS_LOADED"
+"""Variable in which the workers of a run find the server of all."""
+_address = os.environ.get(ADDRESS, "")
 _starting = threading.Lock()
 
 
@@ -70,8 +72,8 @@ class Forked:
         self._lock = threading.Lock()
         self._watcher = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._close = weakref.finalize(self, self._watcher.close)
-        self._watcher.connect(_served())
-        place = {"variables": dict(os.environ), "folder": os.getcwd(), "address": _served()}
+        self._watcher.connect(served())
+        place = {"variables": dict(os.environ), "folder": os.getcwd(), "address": served()}
         socket.send_fds(self._watcher, [json.dumps(job | place).encode()], files)
         self.pid = int(self._watcher.recv(LARGEST))
 
@@ -134,8 +136,11 @@ def command(words: list[str], timeout_s: float, **place: str) -> subprocess.Comp
         return subprocess.CompletedProcess(["nnjit", *words], process.exitcode, *said)
 
 
-def _served() -> str:
-    """Where the server of this process listens, which is started by the first who asks."""
+def served() -> str:
+    """Where the server listens, which is started by the first who asks, if this run has none.
+
+    It loads on; who connects meanwhile waits.
+    """
     global _address
     with _starting:
         if not _address:
@@ -160,16 +165,16 @@ def _end(server: subprocess.Popen[bytes]) -> None:
 
 def _serve(address: str) -> Callable[[], object]:
     """Ends in a forked process alone: with what it is to do."""
-    importlib.import_module("nnjit_studio.support.garbage").look_seldom()
-    for name in MODULES:
-        importlib.import_module(name)
-    with contextlib.suppress(ImportError, OSError):  # wgpu may be missing
-        importlib.import_module(OF_THE_GPU)
-    assert len(os.listdir("/proc/self/task")) == 1, "a process with threads cannot be forked"
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(address)
         listener.listen(64)
         print("ready", flush=True)
+        importlib.import_module("nnjit_studio.support.garbage").look_seldom()
+        for name in MODULES:
+            importlib.import_module(name)
+        with contextlib.suppress(ImportError, OSError):  # wgpu may be missing
+            importlib.import_module(OF_THE_GPU)
+        assert len(os.listdir("/proc/self/task")) == 1, "a process with threads cannot be forked"
         while 0 not in (readable := select.select([listener, 0], [], [], 1.0)[0]):
             if readable:
                 connection, _ = listener.accept()
@@ -190,6 +195,10 @@ def _serve(address: str) -> Callable[[], object]:
 
 def _watch(connection: socket.socket) -> Callable[[], object]:
     said, files, _, _ = socket.recv_fds(connection, LARGEST, 4)
+    for number, file in zip(range(3), files, strict=False):
+        os.dup2(file, number)
+        os.close(file)
+    del files[:3]
     pid = os.fork()
     if pid == 0:
         connection.close()
@@ -210,9 +219,6 @@ def _watch(connection: socket.socket) -> Callable[[], object]:
 def _job(job: dict[str, Any], files: Sequence[int]) -> Callable[[], object]:
     """What a shell and the start of Python do for a process."""
     global _address
-    for number, file in zip(range(3), files, strict=False):
-        os.dup2(file, number)
-        os.close(file)
     os.chdir(job["folder"])
     os.environ.clear()
     os.environ.update(job["variables"])
@@ -224,9 +230,9 @@ def _job(job: dict[str, Any], files: Sequence[int]) -> Callable[[], object]:
     child.spawned = compile_process  # type: ignore[assignment]
     bridge.spawned = gpu_process  # type: ignore[assignment]
     if job["verb"] == "compile":
-        return partial(worker.serve, Connection(files[3]), *job["arguments"])
+        return partial(worker.serve, Connection(files[0]), *job["arguments"])
     if job["verb"] == "gpu":
-        return partial(process.serve, socket.socket(fileno=files[3]), *job["arguments"])
+        return partial(process.serve, socket.socket(fileno=files[0]), *job["arguments"])
     os.setsid()
     if job["network"]:
         with open(f"/run/netns/{job['network']}") as network:
