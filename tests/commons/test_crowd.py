@@ -80,7 +80,6 @@ class Machine:
 
     def tune(self, model: Path, *words: object, all_of_it: bool = True) -> list[dict[str, Any]]:
         """The events of a session; or until one candidate is measured, when it is interrupted."""
-
         given = (
             "tune", model, "--target", self.browser.split()[-1], "--no-sandbox", "--threads", 1,
             "--seconds", SECONDS, "--full-speed", "--json", *words,
