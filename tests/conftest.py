@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,6 +23,12 @@ GOLDEN = Path(__file__).parent / "golden"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="rewrite recorded files")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The workers of a run have one process from which theirs are forked."""
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        os.environ[loaded.ADDRESS] = loaded.served() if loaded.CAN_FORK else ""
 
 
 def pytest_collection_finish() -> None:

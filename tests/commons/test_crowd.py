@@ -16,13 +16,11 @@ import json
 import math
 import os
 import shutil
-import signal
 import socket
 import ssl
 import statistics
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,12 +28,13 @@ from typing import Any
 from unittest.mock import patch
 
 import httpx2
+import loaded
 import numpy as np
 import onnx
 import pytest
 import trustme
 from networks import Network, network, why_not
-from nnjit_command import nnjit_here
+from nnjit_command import events_until, json_lines, nnjit_here
 from onnx import helper, numpy_helper
 from test_server_process import running
 from waiting import until
@@ -66,16 +65,13 @@ class Machine:
 
     def nnjit(self, *words: object) -> subprocess.CompletedProcess[str]:
         """Run the program there to its end."""
-        command, given = self.command(*words)
-        return subprocess.run(command, env=given, capture_output=True, text=True, timeout=600)
+        with patch.dict(os.environ, self.environment(), clear=True):
+            return loaded.command([*map(str, words)], 600, **self.place())
 
-    def command(self, *words: object) -> tuple[list[str], dict[str, str]]:
-        """The program there, and its environment."""
-        command = self.network.command(sys.executable, "-m", "nnjit_studio", *words)
-        if self.browser.startswith("slow"):
-            into = f'echo $$ > {CPU / SLOW}/cgroup.procs && exec "$@"'
-            command = ["sh", "-c", into, "", *command]
-        return command, self.environment()
+    def place(self) -> dict[str, str]:
+        """Where its programs run."""
+        group = f"{CPU / SLOW}/cgroup.procs" if self.browser.startswith("slow") else ""
+        return {"network": self.network.name, "group": group}
 
     def environment(self) -> dict[str, str]:
         own = {"HOME": self.home, "XDG_DATA_HOME": self.home, "SSL_CERT_FILE": self.authority}
@@ -84,24 +80,15 @@ class Machine:
 
     def tune(self, model: Path, *words: object, all_of_it: bool = True) -> list[dict[str, Any]]:
         """The events of a session; or until one candidate is measured, when it is interrupted."""
-        command, given = self.command(
+        given = (
             "tune", model, "--target", self.browser.split()[-1], "--no-sandbox", "--threads", 1,
             "--seconds", SECONDS, "--full-speed", "--json", *words,
         )  # fmt: skip
-        events: list[dict[str, Any]] = []
-        with (
-            tempfile.TemporaryFile("w+") as said,
-            subprocess.Popen(
-                command, env=given, stdout=subprocess.PIPE, stderr=said, text=True
-            ) as session,
-        ):
-            for line in session.stdout or ():
-                events.append(json.loads(line))
-                if not all_of_it and [*candidates_of(events)]:
-                    all_of_it = True
-                    session.send_signal(signal.SIGINT)
-            said.seek(0)
-            assert session.wait() == 0, said.read()
+        if all_of_it:
+            return json_lines(self.nnjit(*given))
+        with patch.dict(os.environ, self.environment(), clear=True):
+            events, code = events_until(lambda e: any(candidates_of(e)), *given, **self.place())
+        assert code == 0
         return events
 
 
@@ -243,7 +230,12 @@ def named_by(machine: Machine) -> set[str]:
 def refused_without_trust(machine: Machine, server: str, other: Path) -> None:
     """A server that another authority vouches for gets no report."""
     trustme.CA().cert_pem.write_to_path(other)
-    refused = replace(machine, authority=other).nnjit("share", "send", server, "--yes")
+    words = (sys.executable, "-m", "nnjit_studio", "share", "send", server, "--yes")
+    refused = subprocess.run(
+        machine.network.command(*words),
+        env=replace(machine, authority=other).environment(),
+        capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
     assert refused.returncode == 1 and "cannot be trusted" in refused.stderr, refused.stderr
 
 

@@ -28,6 +28,15 @@ def engine(deterministic: bool = False) -> wasmtime.Engine:
     return wasmtime.Engine(config)
 
 
+@lru_cache(maxsize=64)
+def loaded(data: bytes, deterministic: bool) -> wasmtime.Module:
+    """A kernel that is run for many sizes or parts is made machine code once."""
+    module = wasmtime.Module(engine(deterministic), data)
+    assert [(i.module, i.name) for i in module.imports] == [("env", "memory")]
+    assert [e.name for e in module.exports] == ["run"]
+    return module
+
+
 def pack_panels(b: np.ndarray, width: int) -> np.ndarray:
     """K x N row-major to panels of ``width`` columns (docs/protocol.md)."""
     k, n = b.shape
@@ -85,10 +94,7 @@ def run_kernel(
     for pointer, blob in zip(pointers, blobs, strict=True):
         image[pointer : pointer + len(blob)] = blob
     memory.write(store, image, 0)
-    module = wasmtime.Module(engine(deterministic), data)
-    assert [(i.module, i.name) for i in module.imports] == [("env", "memory")]
-    assert [e.name for e in module.exports] == ["run"]
-    run = wasmtime.Instance(store, module, [memory]).exports(store)["run"]
+    run = wasmtime.Instance(store, loaded(data, deterministic), [memory]).exports(store)["run"]
     edges = [extent * i // parts for i in range(parts + 1)] if only is None else list(only)
     for begin, end in reversed(list(pairwise(edges))):
         run(store, *pointers, *scalars, begin, end)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -49,39 +49,60 @@ def nnjit_here(*arguments: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(words, end.value.code, out.getvalue(), err.getvalue())
 
 
+def begun(
+    words: Sequence[str], out: int, err: int, fresh: bool = False, **place: str
+) -> tuple[int, Callable[[], int | None]]:
+    """A command that runs, in a session of its own: its process, and what waits for its exit code.
+
+    ``place`` is the network or the control group of :func:`loaded.begun`.
+    """
+    if fresh or not loaded.CAN_FORK:
+        made = subprocess.Popen([*NNJIT, *words], stdout=out, stderr=err, start_new_session=True)
+        return made.pid, made.wait
+    forked = loaded.begun(words, out, err, **place)
+
+    def wait() -> int | None:
+        forked.join()
+        return forked.exitcode
+
+    return forked.pid, wait
+
+
 def events_until(
-    enough: Callable[[list[dict[str, Any]]], bool], *arguments: Any, how: int = signal.SIGINT
-) -> tuple[list[dict[str, Any]], int]:
-    """Events of a session, until they are enough, and its exit code.
+    enough: Callable[[list[dict[str, Any]]], bool],
+    *arguments: Any,
+    how: int = signal.SIGINT,
+    **place: Any,
+) -> tuple[list[dict[str, Any]], int | None]:
+    """Events of a session, until they are enough or it ends, and its exit code.
 
     Then it gets the signal; the user's interrupt ends it with its summary. A session that
-    is given more time than it needs depends on no machine's speed.
+    is given more time than it needs depends on no machine's speed. ``place`` and ``fresh`` are
+    those of :func:`begun`.
     """
     events: list[dict[str, Any]] = []
     told = False
-    with (
-        tempfile.TemporaryFile("w+") as said,
-        subprocess.Popen(
-            [*NNJIT, *map(str, arguments)], stdout=subprocess.PIPE, stderr=said, text=True,
-            start_new_session=True,
-        ) as process,
-    ):  # fmt: skip
-        late = threading.Timer(LONG_S, os.killpg, (process.pid, signal.SIGKILL))
+    reading, writing = os.pipe()
+    with tempfile.TemporaryFile("w+") as said, open(reading) as lines:
+        pid, wait = begun([*map(str, arguments)], writing, said.fileno(), **place)
+        os.close(writing)
+        late = threading.Timer(LONG_S, os.killpg, (pid, signal.SIGKILL))
         late.start()
+        code = None
         try:
-            for line in process.stdout or ():
+            for line in lines:
                 events.append(json.loads(line))
                 if "event" not in events[-1]:
                     break  # an error, and the end
                 if not told and enough(events):
                     told = True
                     send = os.killpg if how == signal.SIGKILL else os.kill
-                    send(process.pid, how)
-            code = process.wait()
+                    send(pid, how)
+            code = wait()
         finally:
             late.cancel()
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
+            if code is None:
+                os.killpg(pid, signal.SIGKILL)
         said.seek(0)
         assert told, f"{events[-1:]} {said.read()[-3000:]}"
     return events, code

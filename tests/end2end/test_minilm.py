@@ -48,7 +48,7 @@ def events(model: Path, folder: Path) -> list[dict[str, Any]]:
         return events[-1]["event"] == "round" and all(tried) and sum(map(len, tried)) >= ROUNDS
 
     words = ("--seconds", 1000, "--exhaustive", "--json", "--database", folder / "k.db")
-    events, code = events_until(enough, "tune", model, *words, *SANDBOX)
+    events, code = events_until(enough, "tune", model, *words, *SANDBOX, fresh=True)
     assert (code, events[-1]["event"]) == (0, "summary")
     return events
 

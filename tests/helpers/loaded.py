@@ -13,6 +13,7 @@ it when the one who asked says so or is gone.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib
 import json
 import os
@@ -36,9 +37,19 @@ MODULES = (
     "nnjit_studio.compiler.process.handlers.kernels",
     "nnjit_studio.compiler.process.handlers.models",
     "nnjit_studio.cli.main",
-    "nnjit_studio.cli.house.at_work",
-    "nnjit_studio.cli.running",
+    "nnjit_studio.cli.bench.main",
+    "nnjit_studio.cli.generate",
+    "nnjit_studio.cli.kernel",
+    "nnjit_studio.cli.profile",
+    "nnjit_studio.cli.run",
+    "nnjit_studio.cli.tune",
+    "nnjit_studio.cli.verdict.advise",
+    "nnjit_studio.cli.verdict.compare",
+    "nnjit_studio.ui.page.headless",
+    "numpy.random",
+    "scipy.stats",
 )
+"""What most verbs read: a verb with a page takes a second of processor time to load itself."""
 OF_THE_GPU = "nnjit_studio.engine.gpu_bridge.device"
 """Reads the declarations of wgpu-native, which is most of the start of a process of the GPU."""
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -46,7 +57,9 @@ CAN_FORK = sys.platform == "linux"
 """Elsewhere sockets of packets and descriptors of processes are missing: processes are fresh."""
 LARGEST = 1 << 17
 """Bytes of a message; one that is larger is an error of its sender."""
-_address = ""
+ADDRESS = "NNJIT_TESTS_LOADED"
+"""Variable in which the workers of a run find the server of all."""
+_address = os.environ.get(ADDRESS, "")
 _starting = threading.Lock()
 
 
@@ -59,8 +72,8 @@ class Forked:
         self._lock = threading.Lock()
         self._watcher = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._close = weakref.finalize(self, self._watcher.close)
-        self._watcher.connect(_served())
-        place = {"variables": dict(os.environ), "folder": os.getcwd(), "address": _served()}
+        self._watcher.connect(served())
+        place = {"variables": dict(os.environ), "folder": os.getcwd(), "address": served()}
         socket.send_fds(self._watcher, [json.dumps(job | place).encode()], files)
         self.pid = int(self._watcher.recv(LARGEST))
 
@@ -93,10 +106,24 @@ def gpu_process(link: socket.socket, *arguments: str) -> Forked:
     return Forked({"verb": "gpu", "arguments": arguments}, [0, 1, 2, link.fileno()])
 
 
-def command(words: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
-    """``nnjit`` with these words, run to its end; standard output and error as text."""
+def begun(words: Sequence[str], out: int, err: int, network: str = "", group: str = "") -> Forked:
+    """``nnjit`` with these words, in a session of its own.
+
+    Parameters
+    ----------
+    network
+        Of ``ip netns``; this machine's without.
+    group
+        The file of a control group that it joins, if any.
+    """
+    job = {"verb": "nnjit", "arguments": words, "network": network, "group": group}
+    return Forked(job, [0, out, err])
+
+
+def command(words: list[str], timeout_s: float, **place: str) -> subprocess.CompletedProcess[str]:
+    """What :func:`begun` begins, run to its end; standard output and error as text."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        process = Forked({"verb": "nnjit", "arguments": words}, [0, out.fileno(), err.fileno()])
+        process = begun(words, out.fileno(), err.fileno(), **place)
         process.join(timeout_s)
         if process.is_alive():
             process.kill()
@@ -109,8 +136,11 @@ def command(words: list[str], timeout_s: float) -> subprocess.CompletedProcess[s
         return subprocess.CompletedProcess(["nnjit", *words], process.exitcode, *said)
 
 
-def _served() -> str:
-    """Where the server of this process listens, which is started by the first who asks."""
+def served() -> str:
+    """Where the server listens, which is started by the first who asks, if this run has none.
+
+    It loads on; who connects meanwhile waits.
+    """
     global _address
     with _starting:
         if not _address:
@@ -135,16 +165,16 @@ def _end(server: subprocess.Popen[bytes]) -> None:
 
 def _serve(address: str) -> Callable[[], object]:
     """Ends in a forked process alone: with what it is to do."""
-    importlib.import_module("nnjit_studio.support.garbage").look_seldom()
-    for name in MODULES:
-        importlib.import_module(name)
-    with contextlib.suppress(ImportError, OSError):  # wgpu may be missing
-        importlib.import_module(OF_THE_GPU)
-    assert len(os.listdir("/proc/self/task")) == 1, "a process with threads cannot be forked"
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(address)
         listener.listen(64)
         print("ready", flush=True)
+        importlib.import_module("nnjit_studio.support.garbage").look_seldom()
+        for name in MODULES:
+            importlib.import_module(name)
+        with contextlib.suppress(ImportError, OSError):  # wgpu may be missing
+            importlib.import_module(OF_THE_GPU)
+        assert len(os.listdir("/proc/self/task")) == 1, "a process with threads cannot be forked"
         while 0 not in (readable := select.select([listener, 0], [], [], 1.0)[0]):
             if readable:
                 connection, _ = listener.accept()
@@ -165,6 +195,10 @@ def _serve(address: str) -> Callable[[], object]:
 
 def _watch(connection: socket.socket) -> Callable[[], object]:
     said, files, _, _ = socket.recv_fds(connection, LARGEST, 4)
+    for number, file in zip(range(3), files, strict=False):
+        os.dup2(file, number)
+        os.close(file)
+    del files[:3]
     pid = os.fork()
     if pid == 0:
         connection.close()
@@ -185,9 +219,6 @@ def _watch(connection: socket.socket) -> Callable[[], object]:
 def _job(job: dict[str, Any], files: Sequence[int]) -> Callable[[], object]:
     """What a shell and the start of Python do for a process."""
     global _address
-    for number, file in zip(range(3), files, strict=False):
-        os.dup2(file, number)
-        os.close(file)
     os.chdir(job["folder"])
     os.environ.clear()
     os.environ.update(job["variables"])
@@ -199,9 +230,16 @@ def _job(job: dict[str, Any], files: Sequence[int]) -> Callable[[], object]:
     child.spawned = compile_process  # type: ignore[assignment]
     bridge.spawned = gpu_process  # type: ignore[assignment]
     if job["verb"] == "compile":
-        return partial(worker.serve, Connection(files[3]), *job["arguments"])
+        return partial(worker.serve, Connection(files[0]), *job["arguments"])
     if job["verb"] == "gpu":
-        return partial(process.serve, socket.socket(fileno=files[3]), *job["arguments"])
+        return partial(process.serve, socket.socket(fileno=files[0]), *job["arguments"])
+    os.setsid()
+    if job["network"]:
+        with open(f"/run/netns/{job['network']}") as network:
+            entered = ctypes.CDLL(None, use_errno=True).setns(network.fileno(), 0)
+            assert entered == 0, os.strerror(ctypes.get_errno())
+    if job["group"]:
+        Path(job["group"]).write_text("0")
     sys.argv = ["nnjit", *job["arguments"]]
     return main
 

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import loaded
@@ -91,3 +92,17 @@ def test_the_compile_processes_of_tests_are_forked() -> None:
     assert isinstance(process._child.process, loaded.Forked)
     process.close()
     assert process._child.process.exitcode == -signal.SIGKILL
+
+
+def test_the_workers_of_a_run_share_what_has_loaded() -> None:
+    """The variable that they are given is all that it takes."""
+    code = "import loaded; print(loaded.served(), loaded.command(['--version'], 300).returncode)"
+    folder = str(Path(loaded.__file__).parent)
+    given = {**os.environ, loaded.ADDRESS: loaded.served()}
+    worker = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.append({folder!r}); {code}"],
+        env=given, capture_output=True, text=True, timeout=300, check=True,
+    )  # fmt: skip
+    assert worker.stdout == f"{loaded.served()} 0\n"
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        assert loaded.served() == os.environ[loaded.ADDRESS]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from nnjit_studio.compiler.any_size.fit import Numbers
 from nnjit_studio.compiler.any_size.refusal import refused
@@ -21,7 +22,7 @@ from nnjit_studio.compiler.schedule.attention_open import (
 from nnjit_studio.compiler.schedule.matmul import PARTS
 from nnjit_studio.compiler.templates import match
 from nnjit_studio.model import DTYPE_BYTES
-from nnjit_studio.model.size import Size, least, size
+from nnjit_studio.model.size import Size, as_function, least, size
 
 QUERIES, KEYS = "queries", "keys"
 
@@ -40,7 +41,7 @@ class OpenAttention:
     depth: int
     """Of keys that are turned, or 0."""
 
-    @property
+    @cached_property
     def units(self) -> tuple[Size, ...]:
         """Of a row of scores: what it has room for, and full vectors. Where sizes leave two or
         three keys alone, one is the other and one more, so that they have to be looked at in this
@@ -69,8 +70,13 @@ class OpenAttention:
         a shift."""
         if self.keys.constant is not None:
             return True
-        vectors, rest = divmod(self.keys.at(sizes), LANES)
-        return rest > 1 and vectors % LANES > 1 and self.units[0].at(sizes).bit_count() > 1
+        keys, row = self._lengths(sizes)
+        vectors, rest = divmod(keys, LANES)
+        return rest > 1 and vectors % LANES > 1 and row.bit_count() > 1
+
+    @cached_property
+    def _lengths(self) -> Callable[[Mapping[str, int]], tuple[int, ...]]:
+        return as_function((self.keys, self.units[0]))
 
     def prepared(self, program: Program) -> Program:
         """The program at one of the sizes, with its workspace."""

@@ -60,11 +60,10 @@ def _block(
 
 def leaves_remainders(extents: Sequence[int], turn: int, stage: int) -> bool:
     """Whether loops end with a remainder: another one each turn, then any, then perhaps none."""
-    rests = [n % TURN for n in extents]
     if stage == 0:
-        places = (turn + i for i in range(len(rests)))
-        return rests == [_REMAINDERS[place % len(_REMAINDERS)] for place in places]
-    return stage > 1 or all(rest > LANES and rest % LANES for rest in rests)
+        count = len(_REMAINDERS)
+        return all(n % TURN == _REMAINDERS[(turn + i) % count] for i, n in enumerate(extents))
+    return stage > 1 or all(n % TURN > LANES and n % LANES for n in extents)
 
 
 def leaves_vectors(extents: Sequence[int]) -> bool:
