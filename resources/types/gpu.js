@@ -85,7 +85,8 @@
  * @property {(spec: PipelineSpec) => Promise<GpuPipeline>} pipeline compiled without waiting for others; equal specs give one pipeline
  * @property {(commands: readonly Command[]) => void} encode
  * @property {() => void} flush
- * @property {(buf: GpuBuf, offset: number, nbytes: number) => Promise<Uint8Array<ArrayBuffer>>} read flushes first; multiples of 4
+ * @property {(buf: GpuBuf, offset: number, nbytes: number, hurried?: boolean) => Promise<Uint8Array<ArrayBuffer>>} read flushes first; multiples of 4.
+ * Not `hurried`, it may come some ms late and keeps nobody busy: for who has queued more behind it
  * @property {(buf: GpuBuf, offset: number, sizes: readonly number[]) => Promise<Uint8Array<ArrayBuffer>[]>} readParts as `read`, parts that lie one after another, each into an array of its own
  * @property {(count: number) => Promise<BigInt64Array>} readStamps ns of the first slots; flushes first
  * @property {() => Promise<void>} done flushes; resolves as soon as the GPU is seen to be idle

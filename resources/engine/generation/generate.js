@@ -84,6 +84,8 @@ async function following(text, pick, { topK = 1, repetitionPenalty = 1 }, steps)
 
 /** A run of several rows takes about as long as its rows over this many steps of one token. */
 const ROWS_PER_STEP = 8;
+/** Steps of a prompt that a GPU has not begun yet, at most. */
+const MOST_QUEUED = 16;
 
 /** What is in the cache, and the inputs that follow from it. */
 class Text {
@@ -108,6 +110,7 @@ class Text {
   }
 
   /**
+   * Logits are read of the last run alone, so that a GPU goes from one to the next.
    * @param {readonly number[]} prompt
    * @returns {Promise<Float32Array>} logits of what follows it
    */
@@ -115,11 +118,17 @@ class Text {
     const { rows, extends: more } = this.#facts;
     let logits = rows ? await this.#prefill(prompt.slice(0, rows)) : null;
     while (more && prompt.length - this.length > rows / ROWS_PER_STEP) logits = await this.#extend(prompt);
-    for (const id of prompt.slice(this.length)) logits = await this.add(id);
-    return /** @type {Float32Array} */ (logits);
+    for (const id of prompt.slice(this.length)) {
+      logits = await this.#add(id);
+      if (this.length % MOST_QUEUED === 0) await logits();
+    }
+    return /** @type {() => Promise<Float32Array>} */ (logits)();
   }
 
-  /** @param {readonly number[]} ids at most `rows`; what stands behind them is masked until it is overwritten */
+  /**
+   * @param {readonly number[]} ids at most `rows`; what stands behind them is masked until it is overwritten
+   * @returns {Promise<() => Promise<Float32Array>>} of the last one's logits
+   */
   async #prefill(ids) {
     const { ids: name, mask, positions, last, logits } = this.#facts;
     const feeds = new Feeds(this.#engine.plans[PREFILL]);
@@ -132,12 +141,13 @@ class Text {
     await this.#engine.stepper(feeds.tensors, PREFILL)();
     for (let i = 0; i < ids.length; i++) this.#decode.set(mask, i, 1);
     this.length = ids.length;
-    return this.#row(await this.#engine.output(logits, PREFILL), last ? 0 : ids.length - 1);
+    return async () => this.#row(await this.#engine.output(logits, PREFILL), last ? 0 : ids.length - 1);
   }
 
   /**
    * The next tokens of a prompt at once. Near the cache's end some are read again, because all rows have to fit.
    * @param {readonly number[]} prompt
+   * @returns {Promise<() => Promise<Float32Array>>} of the last one's logits
    */
   async #extend(prompt) {
     const { capacity, rows, ids: name, mask, positions, slot, last, logits } = this.#facts;
@@ -155,7 +165,7 @@ class Text {
     await this.#engine.stepper(feeds.tensors, EXTEND)();
     for (let i = this.length; i < start + count; i++) this.#decode.set(mask, i, 1);
     this.length = start + count;
-    return this.#row(await this.#engine.output(logits, EXTEND), last ? 0 : count - 1);
+    return async () => this.#row(await this.#engine.output(logits, EXTEND), last ? 0 : count - 1);
   }
 
   /** Of the decode plan, where the engine has it: it takes what {@link place} writes. */
@@ -182,10 +192,17 @@ class Text {
    * @param {number} id
    */
   async add(id) {
+    return (await this.#add(id))();
+  }
+
+  /** @param {number} id @returns {Promise<() => Promise<Float32Array>>} what reads the run's logits */
+  async #add(id) {
     this.place(id);
     await this.#step();
-    if (!this.#logits.length || this.#engine.copies) this.#logits = this.#row(await this.#engine.output(this.#facts.logits), 0);
-    return this.#logits;
+    return async () => {
+      if (!this.#logits.length || this.#engine.copies) this.#logits = this.#row(await this.#engine.output(this.#facts.logits), 0);
+      return this.#logits;
+    };
   }
 
   /** @param {Tensor} output @param {number} row */

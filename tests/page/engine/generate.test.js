@@ -43,6 +43,19 @@ test("prefill writes the prompt's rows at once, and longer prompts go on by sing
   }
 });
 
+test("of a prompt's runs only the last one's logits are read", async () => {
+  const engine = await ready(true);
+  const read = [];
+  const { output } = engine;
+  engine.output = (...which) => (read.push(which[1] ?? "main"), output.apply(engine, which));
+  const facts = { ...FACTS, rows: 3, last: "last" };
+  for (const [prompt, plan] of [[[2, 3, 4], "prefill"], [[2, 3, 4, 6, 5], "main"]]) {
+    read.length = 0;
+    assert.deepEqual((await all(engine, prompt, { maxTokens: 1 }, facts)).ids, expected(prompt, 1));
+    assert.deepEqual(read, [plan]);
+  }
+});
+
 test("a text ends at its limit, at a stop token, when full, or when it is cancelled", async () => {
   const engine = await ready();
   const full = expected([1], C);

@@ -49,6 +49,18 @@ test("a readback keeps its place before later dispatches and a sync", async () =
   assert.deepEqual(words(await device.read(y, 0, 4)), [4]);
 });
 
+test("a read that is not in a hurry does not ask the GPU whether it has finished", async () => {
+  const { device, fake, x } = await open();
+  let asked = 0;
+  const { onSubmittedWorkDone } = fake.queue;
+  fake.queue.onSubmittedWorkDone = () => (asked++, onSubmittedWorkDone());
+  device.write(x, 0, bytesOf(3));
+  assert.deepEqual(words(await device.read(x, 0, 4, false)), [3]);
+  assert.equal(asked, 0);
+  assert.deepEqual(words(await device.read(x, 0, 4)), [3]);
+  assert.ok(asked > 0);
+});
+
 test("a buffer that is freed while commands use it lives until they have run", async () => {
   const { device, fake, x, y, increase, dispatch } = await open();
   device.write(x, 0, bytesOf(5));

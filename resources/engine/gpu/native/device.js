@@ -159,17 +159,17 @@ export class NativeDevice {
     for (const { handle } of this.#doomed.splice(0)) handle.destroy();
   }
 
-  /** @param {GpuBuf} buffer @param {number} offset @param {number} nbytes */
-  async read(buffer, offset, nbytes) {
-    const [bytes] = await this.readParts(buffer, offset, [nbytes]);
+  /** @param {GpuBuf} buffer @param {number} offset @param {number} nbytes @param {boolean} [hurried] */
+  async read(buffer, offset, nbytes, hurried = true) {
+    const [bytes] = await this.readParts(buffer, offset, [nbytes], hurried);
     return bytes;
   }
 
-  /** @param {GpuBuf} buffer @param {number} offset @param {readonly number[]} sizes */
-  async readParts(buffer, offset, sizes) {
+  /** @param {GpuBuf} buffer @param {number} offset @param {readonly number[]} sizes @param {boolean} [hurried] */
+  async readParts(buffer, offset, sizes, hurried = true) {
     this.#watch.alive();
     checkRange(buffer, offset, sum(sizes));
-    return this.#fetch(own(buffer).handle, offset, sizes);
+    return this.#fetch(own(buffer).handle, offset, sizes, hurried);
   }
 
   /** @param {number} count */
@@ -292,14 +292,15 @@ export class NativeDevice {
    * @param {GPUBuffer} from
    * @param {number} offset
    * @param {readonly number[]} sizes of the parts, which lie one after another
+   * @param {boolean} [hurried]
    */
-  async #fetch(from, offset, sizes) {
+  async #fetch(from, offset, sizes, hurried = true) {
     const nbytes = sum(sizes);
     if (!nbytes) return sizes.map(() => new Uint8Array(0));
     const staging = this.#staging.take(nbytes);
     this.#pending.push({ op: "fetch", from, offset, to: staging, nbytes });
     this.flush();
-    const mapped = this.#watch.wait(staging.mapAsync(GPUMapMode.READ, 0, nbytes));
+    const mapped = this.#watch.wait(staging.mapAsync(GPUMapMode.READ, 0, nbytes), hurried);
     const parts = sizes.map(touched); // while the GPU works
     try {
       await mapped;

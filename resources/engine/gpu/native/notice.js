@@ -3,6 +3,8 @@
 /** Awake for so long, which is more than a group of samples takes (studio/gpu/timing.js); then a look every few ms, so that the core is left to others. */
 const AWAKE_MS = 80;
 const PAUSE_MS = 2;
+/** Between two questions: each takes the GPU process time, which answers all of them before it sees what the page sends next. */
+const ASK_MS = 0.1;
 
 /** @type {MessageChannel | null} one for all waits */
 let channel = null;
@@ -30,7 +32,7 @@ function turn() {
 
 /**
  * Waits for a promise of the GPU. Browsers poll for finished work, up to 2.5 ms late, unless
- * the page keeps talking to the GPU process: `poke` does, once a turn, until it says no.
+ * the page keeps talking to the GPU process: `poke` does, every {@link ASK_MS}, until it says no.
  *
  * @template T
  * @param {Promise<T>} finished
@@ -42,11 +44,14 @@ export async function notice(finished, poke, now = () => performance.now()) {
   const end = () => void (over = true);
   finished.then(end, end);
   const start = now();
+  let asked = -Infinity;
   await Promise.resolve();
   while (!over) {
     if (now() - start < AWAKE_MS) await turn();
     else await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
-    if (!over && !poke()) break;
+    if (over || now() - asked < ASK_MS) continue;
+    asked = now();
+    if (!poke()) break;
   }
   return finished;
 }

@@ -61,8 +61,9 @@ export class Watch {
   /**
    * Waits for what was submitted, and for what may have gone wrong in it.
    * @param {Promise<unknown>} finished
+   * @param {boolean} [hurried] notices it at once
    */
-  async wait(finished) {
+  async wait(finished, hurried = true) {
     const checks = [...this.#checks];
     const { device } = this;
     const poke = () => {
@@ -71,7 +72,7 @@ export class Watch {
     };
     this.waits.begin();
     try {
-      await this.orLost(notice(finished, poke));
+      await this.orLost(hurried ? notice(finished, poke) : finished);
     } catch (e) {
       if (e instanceof GpuError) throw e;
       throw (await this.#first(checks)) ?? new GpuError("", `The GPU did not answer: ${/** @type {Error} */ (e).message}.`);
