@@ -23,7 +23,7 @@ from nnjit_studio.compiler.onnx_file.external import (
 )
 from nnjit_studio.compiler.onnx_file.native import native_session
 from nnjit_studio.compiler.onnx_file.order import check_count, put_in_order
-from nnjit_studio.compiler.onnx_file.ports import take_single
+from nnjit_studio.compiler.onnx_file.ports import take_scores, take_single
 from nnjit_studio.errors import ModelError, NnjitError, UnsupportedOpError
 
 WASM_BYTES = 4 * 2**30
@@ -35,7 +35,8 @@ DOMAINS = (*_ONNX, RUNTIME)
 
 
 def load_model(path: Path) -> onnx.ModelProto:
-    """The parsed and checked model with its external data in place and no input in float64.
+    """The parsed and checked model with its external data in place, no input in float64 and scores
+    in tensors.
 
     Raises
     ------
@@ -85,6 +86,7 @@ def load_model(path: Path) -> onnx.ModelProto:
         raise ModelError(
             f"{path.name!r} is not a valid ONNX model: {reason}", "Export it again."
         ) from e
+    take_scores(model)
     take_single(model)
     return model
 
