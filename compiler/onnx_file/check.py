@@ -46,7 +46,7 @@ def load_model(path: Path) -> onnx.ModelProto:
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise ModelError(f"{path.name!r} is not a regular file.", "Choose an .onnx file.")
+            raise ModelError(f"{str(path)!r} is not a regular file.", "Choose an .onnx file.")
         with path.open("rb") as file:
             model = onnx.load(file, load_external_data=False)
     except NnjitError:
