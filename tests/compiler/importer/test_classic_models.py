@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper, parser
 from run_plan import run_by_kernels
 
 from nnjit_studio.compiler.importer import import_model
@@ -384,3 +384,37 @@ def test_trees_on_a_gpu(tmp_path: Path) -> None:
     got = run_by_documents(built, tmp_path / "w.bin", {"x": rows()}, GPU_TIERS[0])
     wanted = onnxruntime.InferenceSession(path).run(None, {"x": rows()})[0]
     np.testing.assert_allclose(got["y"], wanted, 1e-5, 1e-6)
+
+
+DISTANCES = """
+<ir_version: 8, opset_import: ["" : OPSET]>
+g (float[N, 3] x) => (float[N, 3] same, float[150, N] y) <float[150, 3] held> {
+    same, y = Scan <num_scan_inputs = 1, body = each (float[a, 3] rows, float[3] row)
+        => (float[a, 3] kept, float[a] one) <REST> {
+        kept = Identity(rows)
+        apart = Sub(rows, row)
+        sum = ReduceSumSquare <keepdims = 0AXES
+        one = Identity(sum)
+    }>(x, held)
+}
+"""
+"""What skl2onnx writes of the distances of nearest neighbours and Gaussian processes."""
+
+
+@pytest.mark.parametrize("opset", [13, 18])
+@pytest.mark.parametrize("count", [1, 4])
+def test_distances_of_more_rows_than_a_scan_may_have(
+    tmp_path: Path, opset: int, count: int
+) -> None:
+    rest, axes = (
+        ("", ", axes = [1]>(apart)") if opset < 18 else ("int64[1] axis = {1}", ">(apart, axis)")
+    )
+    text = DISTANCES.replace("OPSET", str(opset)).replace("REST", rest).replace("AXES", axes)
+    model = parser.parse_model(text.replace("N", str(count)).replace("<>", ""))
+    rng = np.random.default_rng(7)
+    held = rng.standard_normal((150, 3)).astype(np.float32)
+    del model.graph.value_info[:]
+    del model.graph.initializer[:]
+    model.graph.initializer.append(numpy_helper.from_array(held, "held"))
+    onnx.save(model, tmp_path / "m.onnx")
+    same_as_native(tmp_path / "m.onnx", rng.standard_normal((count, 3)).astype(np.float32))
