@@ -167,7 +167,6 @@ def export(
     tuning = _tuning(candidates, programs, share)
     signer = None if sign is None else signing_key(sign)
     feeds, kinds = load_inputs(inputs), read_overrides(demo)
-    output.parent.mkdir(parents=True, exist_ok=True)
     shard_bytes = round(shard_mb * 2**20)
     bench = Workbench(
         database_path(target.database),
@@ -214,6 +213,7 @@ def _tuning(candidates: int, programs: Path | None, share: str) -> jobs.Tuning |
 @contextmanager
 def _within(budget_mb: float, output: Path) -> Iterator[Path]:
     """Where to write the bundle, which takes its place only if the budget holds; 0 for none."""
+    output.parent.mkdir(parents=True, exist_ok=True)
     if not budget_mb:
         yield output
         return

@@ -22,7 +22,7 @@ class _Output(click.Path):
     """A file to write: that it cannot be is told before the work for it begins."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        path = Path(super().convert(value, param, ctx))
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
         folder = next(p for p in path.absolute().parents if p.exists())
         if not folder.is_dir():
             self.fail(f"{str(folder)!r} is no folder.", param, ctx)
