@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnjit_studio.compiler.any_size.refusal import refused
+from nnjit_studio.compiler.any_size.refusal import DIFFERENT_STEPS, refused
 from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.model import NUMPY_DTYPES
 
@@ -97,14 +97,24 @@ def _follows(samples: Sequence[NDArray[Any]]) -> Made:
     raise refused(f"it holds a constant of {list(longest.shape)} that was computed from the sizes")
 
 
-def whole_tables(made: Mapping[int, Made], largest: BuiltModel, file: Path) -> dict[int, Made]:
+def outline(built: BuiltModel) -> tuple[object, ...]:
+    """The number of steps, and what each buffer is."""
+    return (len(built.plan.steps), *(buffer.region for buffer in built.plan.buffers))
+
+
+def whole_tables(
+    made: Mapping[int, Made], first: BuiltModel, largest: BuiltModel, file: Path
+) -> dict[int, Made]:
     """The constants with whole tables, from an import at the largest sizes.
 
     Raises
     ------
     ModelError
-        When what was found of a table is not the beginning of it.
+        When what was found of a table is not the beginning of it, or that import has other steps
+        than the first one.
     """
+    if outline(largest) != outline(first):
+        raise refused(DIFFERENT_STEPS)
     content = np.fromfile(file, np.uint8)
     whole = dict(made)
     for i, part in made.items():

@@ -20,7 +20,7 @@ import numpy as np
 
 from nnjit_studio.compiler.any_size.arrays import made_arrays, open_dims
 from nnjit_studio.compiler.any_size.checked import Compiled, checked
-from nnjit_studio.compiler.any_size.constants import Prefix, made_constants, whole_tables
+from nnjit_studio.compiler.any_size.constants import Prefix, made_constants, outline, whole_tables
 from nnjit_studio.compiler.any_size.fit import Fit, Numbers, Vector
 from nnjit_studio.compiler.any_size.inputs import Feeds, Sizes, sizes_of
 from nnjit_studio.compiler.any_size.kernels.tuned import Winners
@@ -321,7 +321,7 @@ def _unified(
             shapes = found.input_shapes(sizes)
             builts.append(importer.imported(shapes, values_of(feeds), file))
             tables.append(importer.counted.tables)
-            if _outline(builts[-1]) != _outline(builts[0]):
+            if outline(builts[-1]) != outline(builts[0]):
                 raise refused(DIFFERENT_STEPS)
         constants = made_constants(builts, files)
         lengths = [*rows_of(builts, constants), *ends_of(tables)]
@@ -330,16 +330,11 @@ def _unified(
             high = {d.name: at[0][d.name] if d.high == LARGEST else d.high for d in found.dims}
             shapes, file = found.input_shapes(high), Path(folder) / "largest.bin"
             largest = importer.imported(shapes, values_of(feeds), file)
-            constants = whole_tables(constants, largest, file)
+            constants = whole_tables(constants, builts[0], largest, file)
         unified = unify(builts, Numbers(atoms), constants)
         content = np.fromfile(files[0], np.uint8)
     relied = frozenset(p.spec.name for p in builts[0].plan.inputs if p.value is not None)
     return found, unified.in_common(importer.store, content), relied
-
-
-def _outline(built: BuiltModel) -> tuple[object, ...]:
-    """The number of steps, and what each buffer is."""
-    return (len(built.plan.steps), *(buffer.region for buffer in built.plan.buffers))
 
 
 def _import_sizes(

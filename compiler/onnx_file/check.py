@@ -23,7 +23,7 @@ from nnjit_studio.compiler.onnx_file.external import (
 )
 from nnjit_studio.compiler.onnx_file.native import native_session
 from nnjit_studio.compiler.onnx_file.order import check_count, put_in_order
-from nnjit_studio.compiler.onnx_file.ports import take_single
+from nnjit_studio.compiler.onnx_file.ports import take_scores, take_single
 from nnjit_studio.errors import ModelError, NnjitError, UnsupportedOpError
 
 WASM_BYTES = 4 * 2**30
@@ -35,7 +35,8 @@ DOMAINS = (*_ONNX, RUNTIME)
 
 
 def load_model(path: Path) -> onnx.ModelProto:
-    """The parsed and checked model with its external data in place and no input in float64.
+    """The parsed and checked model with its external data in place, no input in float64 and scores
+    in tensors.
 
     Raises
     ------
@@ -45,7 +46,7 @@ def load_model(path: Path) -> onnx.ModelProto:
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise ModelError(f"{path.name!r} is not a regular file.", "Choose an .onnx file.")
+            raise ModelError(f"{str(path)!r} is not a regular file.", "Choose an .onnx file.")
         with path.open("rb") as file:
             model = onnx.load(file, load_external_data=False)
     except NnjitError:
@@ -85,6 +86,7 @@ def load_model(path: Path) -> onnx.ModelProto:
         raise ModelError(
             f"{path.name!r} is not a valid ONNX model: {reason}", "Export it again."
         ) from e
+    take_scores(model)
     take_single(model)
     return model
 

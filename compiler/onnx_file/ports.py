@@ -56,6 +56,21 @@ def take_single(model: onnx.ModelProto) -> None:
     graph.node.extend(nodes)
 
 
+def take_scores(model: onnx.ModelProto) -> None:
+    """Let outputs that are a map from class to score for each row be the scores, [N, classes].
+
+    Converters of scikit-learn and LightGBM end a classifier with a ZipMap unless they are told not
+    to; a page has no such maps. The file tells which class a column is of.
+    """
+    made = {name: node for node in model.graph.node for name in node.output}
+    for port in model.graph.output:
+        node = made.get(port.name)
+        if node is not None and (node.domain, node.op_type) == ("ai.onnx.ml", "ZipMap"):
+            plain = helper.make_node("Identity", node.input, node.output, node.name)
+            node.CopyFrom(plain)
+            port.type.CopyFrom(helper.make_tensor_type_proto(TensorProto.FLOAT, None))
+
+
 def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
     """Have the nodes, and those of graphs inside them, read tensors by other names."""
     for node in graph.node:

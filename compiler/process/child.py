@@ -24,6 +24,7 @@ from nnjit_studio.compiler.process.operations import (
 )
 from nnjit_studio.compiler.process.table import OPERATIONS, Operation
 from nnjit_studio.errors import BugError, ModelError, NnjitError, UnsupportedOpError, UserError
+from nnjit_studio.support.interrupts import unheard
 from nnjit_studio.support.temporary import process_folder
 
 ERRORS: dict[str, type[NnjitError]] = {
@@ -41,7 +42,7 @@ def spawned(pipe: Connection, chatter_file: str, memory_bytes: int, ahead: bool)
         daemon=True,
     )
     # Measured kernels share the cores: the reference's BLAS stays on one.
-    with _environment(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1"):
+    with _environment(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1"), unheard():
         process.start()
     return process
 

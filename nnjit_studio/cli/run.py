@@ -34,7 +34,7 @@ from nnjit_studio.cli.common import (
 from nnjit_studio.cli.import_options import IMPORTING
 from nnjit_studio.cli.running import workbench
 from nnjit_studio.cli.target_options import target_options
-from nnjit_studio.cli.verbs import FILE, FOLDER, PATH, argument, option, verb
+from nnjit_studio.cli.verbs import FILE, FOLDER, OUTPUT, PATH, argument, option, verb
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.errors import BundleError, ModelError, UserError
 from nnjit_studio.model import ImportOptions
@@ -61,7 +61,7 @@ def run_model(
         "Write the outputs to this .npz file; one for each --inputs.",
         required=True,
         multiple=True,
-        type=FILE,
+        type=OUTPUT,
     ),
     target: TargetOptions = target_options(),
     as_json: bool = JSON,
@@ -120,7 +120,7 @@ def _written(file: Path, result: Inference) -> dict[str, Any]:
 def export(
     importing: ImportOptions = IMPORTING,
     model: Path = MODEL,
-    output: Path = option(None, flag="-o --output", required=True),
+    output: Path = option(None, flag="-o --output", required=True, type=OUTPUT),
     webgpu: bool | None = option(
         None,
         "Include kernels for WebGPU; by default if the database has a winner on a GPU.",
@@ -213,6 +213,7 @@ def _tuning(candidates: int, programs: Path | None, share: str) -> jobs.Tuning |
 @contextmanager
 def _within(budget_mb: float, output: Path) -> Iterator[Path]:
     """Where to write the bundle, which takes its place only if the budget holds; 0 for none."""
+    output.parent.mkdir(parents=True, exist_ok=True)
     if not budget_mb:
         yield output
         return

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from nnjit_studio.cli.common import JSON, answer
-from nnjit_studio.cli.verbs import argument, option, verb
+from nnjit_studio.cli.verbs import OUTPUT, argument, option, verb
 from nnjit_studio.errors import UserError
 from nnjit_studio.samples.zoo import MODELS, write_model
 
@@ -15,7 +15,7 @@ from nnjit_studio.samples.zoo import MODELS, write_model
 @verb()
 def sample(
     name: str = argument(type=click.Choice(["minilm", *MODELS])),
-    output: Path = option(None, flag="-o --output", required=True),
+    output: Path = option(None, flag="-o --output", required=True, type=OUTPUT),
     sequence: int | None = option(
         None,
         "Sequence length in tokens, past ones included for gpt2-decode; by default 128 for "

@@ -24,7 +24,7 @@ from nnjit_studio.cli.commons.known import Known
 from nnjit_studio.cli.import_options import IMPORTING
 from nnjit_studio.cli.running import workbench
 from nnjit_studio.cli.target_options import target_options
-from nnjit_studio.cli.verbs import AT_LEAST_0, FILE, group, option, same, verb
+from nnjit_studio.cli.verbs import AT_LEAST_0, OUTPUT, group, option, same, verb
 from nnjit_studio.errors import NnjitError, UserError
 from nnjit_studio.model import ImportOptions
 from nnjit_studio.records.serving import ServeOptions
@@ -39,7 +39,7 @@ PLAN_SHARE = 0.4
 REPORT: Any = option(
     None,
     "Write a report at the end: Markdown if the name ends in .md, else HTML with plots.",
-    type=FILE,
+    type=OUTPUT,
 )
 
 
@@ -78,7 +78,7 @@ class SessionOptions:
     )
     inputs: Path | None = same(INPUTS)
     plot: Path | None = option(
-        None, "Write a plot of the progress over rounds and seconds, .png or .svg.", type=FILE
+        None, "Write a plot of the progress over rounds and seconds, .png or .svg.", type=OUTPUT
     )
     report: Path | None = same(REPORT)
 

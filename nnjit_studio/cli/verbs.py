@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,22 @@ from typing import Any, get_args, get_type_hints
 
 import click
 
+
+class _Output(click.Path):
+    """A file to write: that it cannot be is told before the work for it begins."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        folder = next(p for p in path.absolute().parents if p.exists())
+        if not folder.is_dir():
+            self.fail(f"{str(folder)!r} is no folder.", param, ctx)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            self.fail(f"Nothing can be written into the folder {str(folder)!r}.", param, ctx)
+        return path
+
+
 FILE, PATH = click.Path(path_type=Path, dir_okay=False), click.Path(path_type=Path)
+OUTPUT = _Output(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 COUNT = click.IntRange(1)
 AT_LEAST_0, POSITIVE = click.FloatRange(0), click.FloatRange(0, min_open=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
 from nnjit_studio.errors import UserError
@@ -45,15 +45,19 @@ class Tiles:
             When a setting is unknown, missing or not a number, or settings contradict.
         """
         names = [f.name for f in fields(cls)]
+        parts = [part.partition("=") for part in text.replace(" ", "").split(",")]
+        given = {name: word for name, _, word in parts}
+        missing = [f.name for f in fields(cls) if f.default is MISSING and f.name not in given]
         try:
-            given = dict(part.split("=", 1) for part in text.replace(" ", "").split(","))
             unknown = set(given) - set(names)
             if unknown:
                 raise ValueError(f"unknown setting {sorted(unknown)[0]!r}")
+            if missing:
+                raise ValueError(f"it does not set {', '.join(missing)}")
             made = cls(**{name: cls._value(name, word) for name, word in given.items()})
             made._check()
             return made
-        except (ValueError, TypeError) as e:
+        except ValueError as e:
             raise UserError(
                 f"The candidate {text!r} cannot be read: {e}.",
                 f"Write it as {','.join(f'{n}=...' for n in names)}{cls.SPELT}.",
@@ -61,8 +65,8 @@ class Tiles:
 
     @classmethod
     def _value(cls, name: str, word: str) -> Any:
-        if int(word) < 1:
-            raise ValueError("sizes must be at least 1")
+        if not word.isdecimal() or int(word) < 1:
+            raise ValueError(f"{name} must be a number of at least 1")
         return int(word)
 
     def _check(self) -> None:

@@ -26,6 +26,26 @@ def interrupts(handle: Callable[[int], None]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextlib.contextmanager
+def unheard() -> Iterator[None]:
+    """Processes that this thread starts meanwhile do not hear Ctrl-C, from their first moment.
+
+    It goes to every process of a terminal, and the one in front decides what it means. Where a
+    system has no masks of signals, a process hears it until it says otherwise.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # its own start would end the mask
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def stop(number: int) -> None:
     """As Python does on Ctrl-C."""
     raise KeyboardInterrupt

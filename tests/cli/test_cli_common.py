@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ from click.testing import CliRunner
 
 from nnjit_studio.cli.common import load_inputs, note, say
 from nnjit_studio.cli.import_options import IMPORTING
+from nnjit_studio.cli.main import cli
 from nnjit_studio.cli.running import workbench
 from nnjit_studio.cli.target_options import target_options
 from nnjit_studio.cli.tune import failure
-from nnjit_studio.cli.verbs import FILE, argument, group, option, same, verb
+from nnjit_studio.cli.verbs import FILE, OUTPUT, argument, group, option, same, verb
 from nnjit_studio.errors import NnjitError, PageError, UserError
 from nnjit_studio.model import GivenShapes, ImportOptions
 from nnjit_studio.records.target_options import TargetOptions
@@ -165,3 +167,26 @@ def test_a_verb_is_made_of_its_parameters(tmp_path: Path) -> None:
         "--flag-it", "--place", "--common", "-o,", "--common-2", "--help",
     ]  # fmt: skip
     assert "Try it." in shown and "[default: 1.5]" in shown and "[default: word]" in shown
+
+
+@pytest.mark.parametrize("place", ["a file/x.zip", "a file/new/x.zip", "shut/x.zip", "."])
+def test_a_file_that_cannot_be_written_is_told_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    (tmp_path / "a file").touch()
+    (tmp_path / "shut").mkdir()
+    real = os.access  # root may write anywhere
+    monkeypatch.setattr(os, "access", lambda p, mode: Path(p).name != "shut" and real(p, mode))
+    model = str(tmp_path / "there is none.onnx")
+    for words in (
+        ["export", model, "-o"], ["run", model, "--outputs"], ["tune", model, "--report"],
+        ["tune", model, "--plot"], ["sample", "minilm", "-o"],
+    ):  # fmt: skip
+        told = CliRunner().invoke(cli, [*words, str(tmp_path / place)])
+        assert told.exit_code == 2, (words, told.output)
+        assert "folder" in told.output or "is a directory" in told.output
+
+
+def test_a_folder_that_is_not_there_yet_is_no_mistake(tmp_path: Path) -> None:
+    output = tmp_path / "new" / "one" / "b.zip"
+    assert OUTPUT.convert(str(output), None, None) == output and not output.parent.exists()

@@ -16,6 +16,7 @@ import onnx
 from onnx import helper
 
 from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody, kept, loop_of, scan_of
+from nnjit_studio.compiler.importer.onnx.control.distances import squares_apart
 from nnjit_studio.compiler.importer.onnx.forms import functions
 from nnjit_studio.compiler.importer.onnx.found.readers import read_found
 from nnjit_studio.compiler.importer.onnx.found.walk import FoundWalk
@@ -268,7 +269,7 @@ def _scan(w: Walk, node: onnx.NodeProto) -> bool:
     first = w.shape(sources[0])
     if w.opsets[""] < 9 or first is None:
         raise refuse(node, "opset 9 or later and inputs of known shape")
-    if kept(w, node, scan_of):
+    if squares_apart(w, node) or kept(w, node, scan_of):
         return True
     trips = first[axes[0]]
     if trips > MAX_TRIPS:

@@ -17,7 +17,7 @@ from nnjit_studio.cli.common import INPUTS, JSON, MODEL, answer, load_inputs, no
 from nnjit_studio.cli.import_options import IMPORTING
 from nnjit_studio.cli.running import Running, workbench
 from nnjit_studio.cli.target_options import target_options
-from nnjit_studio.cli.verbs import FILE, POSITIVE, group, option, same, verb
+from nnjit_studio.cli.verbs import OUTPUT, POSITIVE, group, option, same, verb
 from nnjit_studio.cli.verdict.compare import page_visits
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.errors import BugError, UserError
@@ -51,7 +51,7 @@ class AskedFor:
     )
     apply: str = option("", "Measure this row and apply it, if the guard lets it.", metavar="ROW")
     output: Path | None = option(
-        None, "Of --apply: where the row's file goes.", flag="-o --output", type=FILE
+        None, "Of --apply: where the row's file goes.", flag="-o --output", type=OUTPUT
     )
     force: bool = option(False, "Apply it although the guard refuses it.")
     inputs: Path | None = same(INPUTS)

@@ -25,6 +25,7 @@ from nnjit_studio.engine.gpu_bridge.process import LENGTH
 from nnjit_studio.engine.messages.connection import CLOSE_PROTOCOL_ERROR
 from nnjit_studio.engine.messages.frames import decode_frame, encode_frame
 from nnjit_studio.errors import PageError, TargetError
+from nnjit_studio.support.interrupts import unheard
 from nnjit_studio.support.temporary import process_folder
 
 LOGGER = logging.getLogger("nnjit.gpu")
@@ -42,7 +43,8 @@ def spawned(link: socket.socket, chatter: str, adapter: str) -> BaseProcess:
     process = multiprocessing.get_context("spawn").Process(
         target=gpu_process.serve, args=arguments, name="nnjit-gpu", daemon=True
     )
-    process.start()
+    with unheard():
+        process.start()
     return process
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nnjit_studio.errors import NnjitError, WasmError
 from nnjit_studio.foreign_wasm.inspection.facts import FunctionFacts, facts
+from nnjit_studio.support.interrupts import unheard
 from nnjit_studio.support.limits import MEMORY_BYTES, limit_this_process
 from nnjit_studio.wasm_file.module import MAX_BYTES, Module, Section, read
 
@@ -63,7 +64,9 @@ def survey_file(
         raise WasmError(f"The file {path} has {nbytes} bytes, more than any engine takes.")
     workers = 1 if nbytes < SMALL_BYTES else max(1, min(WORKERS, os.cpu_count() or 1))
     context = multiprocessing.get_context("spawn")
-    with context.Pool(workers, limit_this_process) as pool:
+    with unheard():
+        pool = context.Pool(workers, limit_this_process)
+    with pool:
         jobs = [(path, n, workers) for n in range(workers)]
         reading = pool.starmap_async(_read_part, jobs)
         deadline = time.monotonic() + timeout_s

@@ -12,6 +12,7 @@ from nnjit_studio.foreign_wasm.offload.cases import Loop
 from nnjit_studio.foreign_wasm.offload.detect import of_function
 from nnjit_studio.foreign_wasm.offload.job import case_of
 from nnjit_studio.foreign_wasm.offload.report import loop_json
+from nnjit_studio.support.interrupts import unheard
 from nnjit_studio.support.limits import limit_this_process
 from nnjit_studio.support.stopping import check
 from nnjit_studio.wasm_file.module import MAX_BYTES, Module, read
@@ -37,7 +38,9 @@ def find_loops(path: Path, note: Callable[[str], None]) -> list[Loop]:
     context = multiprocessing.get_context("spawn")
     workers = min(WORKERS, os.cpu_count() or 1, len(shares)) or 1
     found: list[Loop] = []
-    with context.Pool(workers, _begin, (path,)) as pool:
+    with unheard():
+        pool = context.Pool(workers, _begin, (path,))
+    with pool:
         coming = pool.imap_unordered(_loops_of, shares)
         for done in range(len(shares)):
             note(f"looked through {done} of {len(shares)} parts of the file, {len(found)} loops")

@@ -5,14 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper, parser
 
+from nnjit_studio.compiler.any_size.constants import Prefix, whole_tables
 from nnjit_studio.compiler.any_size.imports import import_any
 from nnjit_studio.compiler.any_size.numbers import OpenRunner
 from nnjit_studio.compiler.any_size.repeats import reading_once
+from nnjit_studio.compiler.importer import import_model
 from nnjit_studio.compiler.ir.tensor_ir import Axis, Buffer, Load, Program, Stage, Store, Var
+from nnjit_studio.errors import ModelError
 from nnjit_studio.records import TIERS
 
 node = helper.make_node
@@ -51,6 +55,18 @@ def test_a_constant_that_repeats_along_open_axes_is_stored_once(tmp_path: Path) 
             (expected,) = session.run(None, {"x": x})
             got = runner.run({"batch": batch, "n": n}, {"x": x})["y"]
             np.testing.assert_allclose(got, expected, rtol=1e-6, err_msg=f"{batch} {n}")
+
+
+def test_a_table_is_not_taken_from_an_import_of_other_steps(tmp_path: Path) -> None:
+    text = '<ir_version: 9, opset_import: ["" : 17]> g (float[2, 4] x) => (float[2, 4] y) {BODY}'
+    held, builts = "w = Constant<value_floats = [1.0, 2.0, 3.0, 4.0]>()", []
+    for name, end in (("a", "y = Mul(x, w)"), ("b", "s = Softmax(x) y = Mul(s, w)")):
+        path, weights = tmp_path / f"{name}.onnx", tmp_path / f"{name}.bin"
+        onnx.save(parser.parse_model(text.replace("BODY", f"{held} {end}")), path)
+        builts.append(import_model(path, weights))
+    made = {0: Prefix(np.ones((1, 4), np.float32), 0)}
+    with pytest.raises(ModelError, match="steps differ from size to size"):
+        whole_tables(made, *builts, tmp_path / "b.bin")
 
 
 @pytest.mark.parametrize("base", [(1, 1, 1), (2, 1, 1), (1, 3, 1), (1, 1, 5), (2, 1, 5), (2, 3, 5)])

@@ -9,10 +9,11 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper, parser
 from run_plan import run_by_kernels
 
 from nnjit_studio.compiler.importer import import_model
+from nnjit_studio.compiler.oracle.onnx_reference import OnnxReference
 from nnjit_studio.errors import UnsupportedOpError
 from nnjit_studio.records import GPU_TIERS, TIERS
 
@@ -126,6 +127,132 @@ def test_a_model_without_onnx_operators_of_its_own(tmp_path: Path) -> None:
         **trees,
     )  # fmt: skip
     same_as_native(path, rows())
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_map_of_scores_is_their_tensor(tmp_path: Path, classes: int) -> None:
+    x = np.nan_to_num(rows())
+    scores = np.random.default_rng(2).standard_normal((classes, FEATURES))
+    labels = [5, 6, 9][:classes]
+    linear = helper.make_node(
+        "LinearClassifier", ["x"], ["label", "scores"], domain="ai.onnx.ml",
+        coefficients=scores.ravel().tolist(), intercepts=[0.5] * classes, classlabels_ints=labels,
+    )  # fmt: skip
+    named = helper.make_node(
+        "ZipMap", ["scores"], ["y"], domain="ai.onnx.ml", classlabels_int64s=labels
+    )
+    row = helper.make_map_type_proto(INT, helper.make_tensor_type_proto(FLOAT, []))
+    ports = [
+        helper.make_tensor_value_info("label", INT, [None]),
+        helper.make_value_info("y", helper.make_sequence_type_proto(row)),
+    ]
+    given = helper.make_tensor_value_info("x", FLOAT, x.shape)
+    graph = helper.make_graph([linear, named], "g", [given], ports)
+    imports = [helper.make_opsetid("ai.onnx.ml", 3), helper.make_opsetid("", 17)]
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=8), path)
+    label, maps = onnxruntime.InferenceSession(path).run(None, {"x": x})
+    built = import_model(path, tmp_path / "w.bin")
+    for tier in TIERS:
+        got = run_by_kernels(built, tmp_path / "w.bin", {"x": x}, tier)
+        np.testing.assert_array_equal(got["label"], label)
+        wanted = np.array([[each[n] for n in labels] for each in maps], np.float32)
+        np.testing.assert_allclose(got["y"], wanted, 1e-5, 1e-6, strict=True)
+    reference = OnnxReference(path).run({"x": x}, ["y"])
+    np.testing.assert_allclose(reference["y"], wanted, 1e-5, 1e-6, strict=True)
+
+
+KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")
+
+
+def vectors_of(kernel: str, count: int, **more: Any) -> dict[str, Any]:
+    drawn = np.random.default_rng(3).standard_normal((count, FEATURES)).ravel()
+    params = [0.125, 0.5, 3.0]
+    return {
+        "support_vectors": drawn.tolist(),
+        "kernel_type": kernel,
+        "kernel_params": params,
+    } | more
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("border", [0, 1])
+def test_support_vectors_of_a_number(tmp_path: Path, kernel: str, border: int) -> None:
+    weights = np.random.default_rng(4).standard_normal(6).tolist()
+    path = saved(
+        tmp_path / "m.onnx", "SVMRegressor", {"y": FLOAT}, rows(), n_supports=6,
+        coefficients=weights, rho=[0.25], one_class=border, **vectors_of(kernel, 6),
+    )  # fmt: skip
+    same_as_native(path, rows())
+
+
+def test_a_line_instead_of_support_vectors(tmp_path: Path) -> None:
+    path = saved(
+        tmp_path / "m.onnx", "SVMRegressor", {"y": FLOAT}, rows(), coefficients=[1.0, -2, 3, 0, 1],
+        rho=[0.25], kernel_type="LINEAR", kernel_params=[0.0, 0, 0],
+    )  # fmt: skip
+    same_as_native(path, rows())
+
+
+@pytest.mark.parametrize(
+    ("kernel", "counts", "transform"),
+    [("RBF", n, t) for n in ([2, 3], [2, 1, 3], [1, 2, 1, 2]) for t in ("NONE", "LOGISTIC")]
+    + [(kernel, [1, 4], "NONE") for kernel in KERNELS],
+)
+def test_support_vectors_of_classes(
+    tmp_path: Path, kernel: str, counts: list[int], transform: str
+) -> None:
+    rng, classes, count = np.random.default_rng(5), len(counts), sum(counts)
+    pairs = classes * (classes - 1) // 2
+    path = saved(
+        tmp_path / "m.onnx", "SVMClassifier", {"label": INT, "y": FLOAT}, rows(40),
+        coefficients=rng.standard_normal((classes - 1) * count).tolist(), vectors_per_class=counts,
+        rho=rng.standard_normal(pairs).tolist(), classlabels_ints=[7, 8, 9, 3][:classes],
+        post_transform=transform, **vectors_of(kernel, count),
+    )  # fmt: skip
+    same_as_native(path, rows(40))
+
+
+def test_probabilities_of_support_vectors_are_refused(tmp_path: Path) -> None:
+    path = saved(
+        tmp_path / "m.onnx", "SVMClassifier", {"label": INT, "y": FLOAT}, rows(),
+        coefficients=[1.0, -1.0], vectors_per_class=[1, 1], rho=[0.0], classlabels_ints=[0, 1],
+        prob_a=[-1.0], prob_b=[0.0], **vectors_of("RBF", 2),
+    )  # fmt: skip
+    with pytest.raises(UnsupportedOpError, match="no probabilities"):
+        import_model(path, tmp_path / "w.bin")
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.float32])
+@pytest.mark.parametrize("categories", [[2], [3, -1, 0, 2**40]])
+def test_a_one_at_the_place_of_a_category(
+    tmp_path: Path, dtype: Any, categories: list[int]
+) -> None:
+    x = np.array([[3, 0, 5], [-1, 2, 0]], dtype)
+    if dtype is np.int64:
+        x[0, 2] = 2**40
+    path = saved(
+        tmp_path / "m.onnx", "OneHotEncoder", {"y": FLOAT}, x, cats_int64s=categories, zeros=1
+    )
+    same_as_native(path, x)
+
+
+@pytest.mark.parametrize("shape", [(5,), (1, 5), (3, 5), (2, 1, 5)])
+def test_features_of_a_constant_keep_its_rank_and_a_list_gets_a_row(
+    tmp_path: Path, shape: tuple[int, ...]
+) -> None:
+    held = np.random.default_rng(6).standard_normal(shape).astype(np.float32)
+    picks = np.array([4, 0, 4], np.int64)
+    node = helper.make_node("ArrayFeatureExtractor", ["held", "x"], ["y"], domain="ai.onnx.ml")
+    graph = helper.make_graph(
+        [node], "g", [helper.make_tensor_value_info("x", INT, [3])],
+        [helper.make_tensor_value_info("y", FLOAT, [None] * max(2, len(shape)))],
+        [numpy_helper.from_array(held, "held")],
+    )  # fmt: skip
+    imports = [helper.make_opsetid("ai.onnx.ml", 1), helper.make_opsetid("", 17)]
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=8), path)
+    same_as_native(path, picks)
 
 
 def test_what_native_has_in_its_own_way_is_refused(tmp_path: Path) -> None:
@@ -257,3 +384,37 @@ def test_trees_on_a_gpu(tmp_path: Path) -> None:
     got = run_by_documents(built, tmp_path / "w.bin", {"x": rows()}, GPU_TIERS[0])
     wanted = onnxruntime.InferenceSession(path).run(None, {"x": rows()})[0]
     np.testing.assert_allclose(got["y"], wanted, 1e-5, 1e-6)
+
+
+DISTANCES = """
+<ir_version: 8, opset_import: ["" : OPSET]>
+g (float[N, 3] x) => (float[N, 3] same, float[150, N] y) <float[150, 3] held> {
+    same, y = Scan <num_scan_inputs = 1, body = each (float[a, 3] rows, float[3] row)
+        => (float[a, 3] kept, float[a] one) <REST> {
+        kept = Identity(rows)
+        apart = Sub(rows, row)
+        sum = ReduceSumSquare <keepdims = 0AXES
+        one = Identity(sum)
+    }>(x, held)
+}
+"""
+"""What skl2onnx writes of the distances of nearest neighbours and Gaussian processes."""
+
+
+@pytest.mark.parametrize("opset", [13, 18])
+@pytest.mark.parametrize("count", [1, 4])
+def test_distances_of_more_rows_than_a_scan_may_have(
+    tmp_path: Path, opset: int, count: int
+) -> None:
+    rest, axes = (
+        ("", ", axes = [1]>(apart)") if opset < 18 else ("int64[1] axis = {1}", ">(apart, axis)")
+    )
+    text = DISTANCES.replace("OPSET", str(opset)).replace("REST", rest).replace("AXES", axes)
+    model = parser.parse_model(text.replace("N", str(count)).replace("<>", ""))
+    rng = np.random.default_rng(7)
+    held = rng.standard_normal((150, 3)).astype(np.float32)
+    del model.graph.value_info[:]
+    del model.graph.initializer[:]
+    model.graph.initializer.append(numpy_helper.from_array(held, "held"))
+    onnx.save(model, tmp_path / "m.onnx")
+    same_as_native(tmp_path / "m.onnx", rng.standard_normal((count, 3)).astype(np.float32))

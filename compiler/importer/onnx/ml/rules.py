@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
-from nnjit_studio.compiler.importer.onnx.ml import trees
+from nnjit_studio.compiler.importer.onnx.ml import trees, vectors
 from nnjit_studio.compiler.importer.onnx.ml.scores import transformed
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
 
@@ -31,9 +31,11 @@ def _binarizer(r: Rewriter) -> None:
 
 
 def _features(r: Rewriter) -> None:
-    """Elements of the last axis at places that an input has."""
+    """Elements of the last axis at places that an input has; those of a list are one row."""
     x, places = r.node.input
     flat = r.op("Reshape", places, r.weight([-1], np.int64))
+    if len(r.types.get(x, (0, None))[1] or ()) == 1:
+        x = r.along("Unsqueeze", x, [0])
     r.op("Gather", x, flat, axis=-1, out=r.node.output[0])
 
 
@@ -108,6 +110,16 @@ def _label_encoder(r: Rewriter) -> None:
     r.op("Gather", r.weight(table), place, axis=0, out=r.node.output[0])
 
 
+def _one_hot(r: Rewriter) -> None:
+    """A one at the place of each category; what is none has zeros alone."""
+    categories = r.attribute("cats_int64s", [])
+    if not categories or len(set(categories)) < len(categories):
+        raise r.refuse("categories that are numbers, each once")
+    whole = r.op("Cast", r.node.input[0], to=TensorProto.INT64)
+    hit = r.op("Equal", r.along("Unsqueeze", whole, [-1]), r.weight(categories, np.int64))
+    r.op("Cast", hit, to=TensorProto.FLOAT, out=r.node.output[0])
+
+
 def _table(r: Rewriter, name: str) -> Any:
     for kind, dtype in (("int64s", np.int64), ("floats", np.float32)):
         held = r.attribute(f"{name}_{kind}", None)
@@ -141,6 +153,9 @@ RULES: dict[str, Callable[[Rewriter], None]] = {
     "LinearClassifier": _linear_classifier,
     "LinearRegressor": _linear_regressor,
     "Normalizer": _normalizer,
+    "OneHotEncoder": _one_hot,
+    "SVMClassifier": vectors.classifier,
+    "SVMRegressor": vectors.regressor,
     "Scaler": _scaler,
     "TreeEnsemble": trees.ensemble,
     "TreeEnsembleClassifier": trees.classifier,
