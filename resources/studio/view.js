@@ -8,7 +8,7 @@ import { figureOf, PHASE_TEXT, sparkline, START, threadsText } from "./state.js"
 const DRAW_EVERY_MS = 100;
 const SPARK = { width: 480, height: 72 };
 /** Of style.css: the page is a tile of the Studio's window. */
-const tile = matchMedia("(max-height: 300px)");
+const tile = matchMedia("(max-height: 300px), (max-width: 240px)");
 
 /** @param {string} id */
 const element = (id) => /** @type {HTMLElement} */ (document.getElementById(id));

@@ -1,5 +1,6 @@
 """What header, card and table say of a session: nothing that pairs do not prove."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -42,6 +43,13 @@ def test_the_header_shows_a_ratio_only_where_pairs_prove_one(tuned, gain, number
     assert (figure.number.text(), figure.note) == (number, note)
     assert figure.number.objectName() == tone
     assert (tuned.header.before.number.text() == "–") != gain.told_apart  # noqa: RUF001
+
+
+def test_the_time_of_now_says_when_it_was_measured(tuned):
+    tip = tuned.header.now.toolTip()
+    assert re.search(r"\nmedian of \d+ runs, \d\d:\d\d:\d\d$", tip)
+    tuned.header.show_state()
+    assert tuned.header.now.toolTip() == tip
 
 
 def test_the_badge_says_that_the_machine_is_busy(tuned):
