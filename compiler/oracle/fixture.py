@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -47,7 +47,12 @@ SMALLEST = 2.0**-120
 """Floor of a float's bound: results this small may be flushed to zero."""
 
 
-def make_fixture(workload_key: str, program: Program, seed: int = SEED) -> Fixture:
+def make_fixture(
+    workload_key: str,
+    program: Program,
+    seed: int = SEED,
+    got_on: Callable[[], None] = lambda: None,
+) -> Fixture:
     """Inputs, expected outputs and bounds; equal arguments give equal bytes.
 
     Floats have magnitudes in [0.25, 1] and random signs, so that each missing
@@ -64,7 +69,7 @@ def make_fixture(workload_key: str, program: Program, seed: int = SEED) -> Fixtu
 
     The bound is the running error bound of an f32 kernel
     (:mod:`nnjit_studio.compiler.oracle.rounding`) and one rounding of the result;
-    0.5 for integers, which have to be exact.
+    0.5 for integers, which have to be exact. ``got_on`` is called again and again meanwhile.
 
     Raises
     ------
@@ -73,7 +78,7 @@ def make_fixture(workload_key: str, program: Program, seed: int = SEED) -> Fixtu
     """
     for positive in (False, True):
         inputs = _inputs(workload_key, program, seed, positive)
-        results = evaluate_with_bound(program, inputs)
+        results = evaluate_with_bound(program, inputs, got_on)
         finite = all(np.isfinite(v).all() and np.isfinite(e).all() for v, e in results.values())
         if finite:
             break

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nnjit_studio.compiler.ir.tensor_ir import Axis
+from nnjit_studio.compiler.ir.affine import walk
+from nnjit_studio.compiler.ir.tensor_ir import Axis, Expr, Var
 from nnjit_studio.compiler.oracle.rounding import Array
 
 BLOCK_POINTS = 1 << 17
@@ -38,3 +39,9 @@ def grids_of(
         dims[i] = end - begin
         grids[axis.var] = np.arange(begin, end, dtype=np.int32).reshape(dims)
     return grids, shape
+
+
+def repeats(terms: tuple[Expr, ...], reduce: tuple[Axis, ...]) -> bool:
+    """Whether the terms of a reduction do not change along one of its axes."""
+    names = {e.name for term in terms for e in walk(term) if isinstance(e, Var)}
+    return any(axis.extent > 1 and axis.var not in names for axis in reduce)

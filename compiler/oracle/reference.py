@@ -8,7 +8,7 @@ its own dimension. With each float value goes, where asked for, a running error 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +42,7 @@ from nnjit_studio.compiler.oracle.matrix_product import (
     size_of,
     strided,
 )
-from nnjit_studio.compiler.oracle.points import BLOCK_POINTS, blocks_of, grids_of
+from nnjit_studio.compiler.oracle.points import BLOCK_POINTS, blocks_of, grids_of, repeats
 from nnjit_studio.compiler.oracle.rounding import Array, Value
 from nnjit_studio.errors import BugError
 
@@ -85,16 +85,21 @@ def evaluate(program: Program, inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def evaluate_with_bound(
-    program: Program, inputs: Mapping[str, Array]
+    program: Program, inputs: Mapping[str, Array], got_on: Callable[[], None] = lambda: None
 ) -> dict[str, tuple[Array, Array]]:
-    """As :func:`evaluate`, each output with the absolute error that an f32 kernel may have."""
-    result = {}
-    for name, (value, error) in _run(program, inputs, track=True).items():
-        result[name] = value, np.broadcast_to(error, value.shape)
-    return result
+    """As :func:`evaluate`, each output with the absolute error that an f32 kernel may have.
+
+    ``got_on`` is called behind each block of points.
+    """
+    return _run(program, inputs, True, got_on)
 
 
-def _run(program: Program, inputs: Mapping[str, Array], track: bool) -> dict[str, Value]:
+def _run(
+    program: Program,
+    inputs: Mapping[str, Array],
+    track: bool,
+    got_on: Callable[[], None] = lambda: None,
+) -> dict[str, tuple[Array, Array]]:
     memory: dict[str, Value] = {}
     for buffer in program.buffers:
         size, dtype = math.prod(buffer.shape), COMPUTED_AS[buffer.dtype]
@@ -106,19 +111,16 @@ def _run(program: Program, inputs: Mapping[str, Array], track: bool) -> dict[str
         else:
             error = np.zeros(size) if track else 0.0
             memory[buffer.name] = np.zeros(size, dtype), error
-    machine = _Machine(program, memory, track)
+    machine = _Machine(program, memory, track, got_on)
     with np.errstate(all="ignore"):
         for stage in program.stages:
             machine.stage(stage)
     return {
-        b.name: (memory[b.name][0].reshape(b.shape), _shaped(memory[b.name][1], b.shape))
+        b.name: (value.reshape(b.shape), np.broadcast_to(error, value.shape).reshape(b.shape))
         for b in program.buffers
+        for value, error in [memory[b.name]]
         if b.role == "output"
     }
-
-
-def _shaped(error: Array | float, shape: tuple[int, ...]) -> Array | float:
-    return error.reshape(shape) if isinstance(error, np.ndarray) else error
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,7 @@ class _Machine:
     program: Program
     memory: dict[str, Value]
     track: bool
+    got_on: Callable[[], None]
 
     def stage(self, stage: Stage) -> None:
         spatial = tuple(a for a in stage.axes if a.kind != "reduce")
@@ -210,6 +213,7 @@ class _Machine:
         target[index] = np.broadcast_to(stored, shape)
         if isinstance(errors, np.ndarray):
             errors[index] = np.broadcast_to(error, shape)
+        self.got_on()
 
     def _in_order(self, stage: Stage, spatial: tuple[Axis, ...], reduce: tuple[Axis, ...]) -> None:
         for block in blocks_of(spatial):
@@ -224,7 +228,7 @@ class _Machine:
         axes = spatial + reduce
         dims = tuple(range(len(spatial), len(axes)))
         depth = math.prod(a.extent for a in reduce)
-        alike = _repeats((term.b,), reduce)
+        alike = repeats((term.b,), reduce)
         for block in blocks_of(axes):
             grid, shape = grids_of(axes, block)
             value, error = self.eval(term.b, grid)
@@ -266,7 +270,7 @@ class _Machine:
             if points > whole and not (group and stage.init):
                 return False
             parts.append(cuts(group, extents, points, points if points <= whole else PART_POINTS))
-        alike = _repeats((product.a, product.b), reduce)
+        alike = repeats((product.a, product.b), reduce)
         ranges = {v: (0, extent) for v, extent in extents.items()}
         for rows in parts[0]:
             x = self._operand(product.a, [batch, m, k], extents, {**ranges, **rows})
@@ -377,12 +381,6 @@ class _Machine:
                 raise BugError(f"{self.program.name} reads outside {load.buffer}.")
             index = np.clip(index, 0, size - 1)
         return self._read(load.buffer, index)
-
-
-def _repeats(terms: tuple[Expr, ...], reduce: tuple[Axis, ...]) -> bool:
-    """Whether the terms of a sum do not change along one of its axes."""
-    names = {e.name for term in terms for e in walk(term) if isinstance(e, Var)}
-    return any(axis.extent > 1 and axis.var not in names for axis in reduce)
 
 
 def _reduction(stage: Stage) -> Binary | None:

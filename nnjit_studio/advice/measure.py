@@ -42,8 +42,12 @@ class Found:
     """What a page told so far."""
 
     measured: Measurement | None = None
+    base: Measurement | None = None
+    """Of the untouched form, in the same page."""
     refused: str = ""
     """Why one of both does not run."""
+    by: str = ""
+    """The name of that one."""
     outputs: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     """Flat, by name; empty before the end."""
     base_outputs: Mapping[str, NDArray[Any]] = field(default_factory=dict)
@@ -91,7 +95,8 @@ def measure(
                 continue
             if message["refused"]:
                 name, why = next(iter(message["refused"].items()))
-                yield Found(refused=" ".join(why.split())[:REFUSAL_LENGTH] or f"{name} fails.")
+                why = " ".join(why.split())[:REFUSAL_LENGTH] or f"{name} fails."
+                yield Found(refused=why, by=name)
                 return
             yield _found(message, server, base, form, usual_ms)
 
@@ -101,6 +106,7 @@ def _entry(folder: Path, form: Form) -> dict[str, Any]:
     inputs = []
     for name, data in form.feeds.items():
         file = f"{form.name}/{input_file(name)}"
+        (folder / file).parent.mkdir(exist_ok=True)
         (folder / file).write_bytes(np.ascontiguousarray(data).tobytes())
         inputs.append({"name": name, "type": data.dtype.name, "dims": data.shape, "file": file})
     return {
@@ -121,18 +127,23 @@ def _found(
     watch = samples.pop("sentinel")
     usual = min(min(watch), usual_ms or min(watch))
     over = message["type"] == "row"
-    paired = form is not base
-    measured = Measurement(
-        ms=median_interval(samples[form.name]),
-        base_ms=median_interval(samples[base.name]),
-        ratio=paired_ratio(samples[form.name], samples[base.name]) if paired else None,
-        pairs=len(watch),
-        rate=usual / statistics.median(watch) if usual > 0 else 1.0,
-        memory_mib=message["facts"][form.name]["memory_bytes"] / 2**20,
-        download_bytes=_download_bytes(server, form) if over else 0,
-    )
+
+    def measurement(of: Form) -> Measurement:
+        return Measurement(
+            ms=median_interval(samples[of.name]),
+            base_ms=median_interval(samples[base.name]),
+            ratio=None if of is base else paired_ratio(samples[of.name], samples[base.name]),
+            pairs=len(watch),
+            rate=usual / statistics.median(watch) if usual > 0 else 1.0,
+            memory_mib=message["facts"][of.name]["memory_bytes"] / 2**20,
+            download_bytes=_download_bytes(server, of) if over else 0,
+        )
+
     mine, theirs = (_outputs(server, each) if over else {} for each in (form, base))
-    return Found(measured, "", mine, theirs, min(watch), message["user_agent"])
+    return Found(
+        measurement(form), measurement(base), "", "", mine, theirs, min(watch),
+        message["user_agent"],
+    )  # fmt: skip
 
 
 def _outputs(server: PageServer, form: Form) -> dict[str, NDArray[Any]]:
@@ -141,7 +152,7 @@ def _outputs(server: PageServer, form: Form) -> dict[str, NDArray[Any]]:
 
 def _download_bytes(server: PageServer, form: Form) -> int:
     """What a visitor of this form loads: code compressed, weights as they are."""
-    own = f"files/{form.name}/"
+    own = f"files/{form.source.split('/')[0]}/"
     served = [
         (address, path)
         for address, path in server.served

@@ -13,7 +13,7 @@ from nnjit_studio.advice.records import (
     is_safe,
     ranked,
 )
-from nnjit_studio.verdict.text import exponent, kilobytes, milliseconds, times, timing
+from nnjit_studio.verdict.text import exponent, kilobytes, memory, milliseconds, times, timing
 
 COLUMNS = (
     "",
@@ -67,7 +67,7 @@ def _figures(found: Measurement, stated: str) -> tuple[str, ...]:
         timing(found.ms, found.busy),
         milliseconds(found.base_ms.median, 2) if stated else "",
         stated,
-        f"{found.memory_mib:.1f} MiB",
+        memory(found.memory_mib),
         kilobytes(found.download_bytes) if found.download_bytes else "",
         error(found),
         "" if found.cosine is None else f"{found.cosine:.6f}",

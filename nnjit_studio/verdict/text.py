@@ -31,6 +31,11 @@ def _seconds(ms: float, rough: bool) -> str:
     return f"{_digits(ms / 1e3, 2)} s" if rough else f"{ms / 1e3:.2f} s"
 
 
+def memory(mib: float) -> str:
+    """With three digits; kibibytes below one mebibyte."""
+    return f"{_digits(mib, 3)} MiB" if mib >= 1 else f"{_digits(1024 * mib, 3)} KiB"
+
+
 def timing(ms: Interval, rough: bool = False) -> str:
     """The median and its interval, in one unit."""
     digits = 2 if rough else 3
@@ -52,7 +57,7 @@ def cells(row: Row, rough: bool = False) -> tuple[str, ...]:
     return (
         row.label,
         timing(row.ms, rough) if row.ms else row.problem,
-        "" if row.memory_mib is None else f"{_digits(row.memory_mib, 3)} MiB",
+        "" if row.memory_mib is None else memory(row.memory_mib),
         "" if row.cold_ms is None else _seconds(row.cold_ms, rough),
         "" if row.shipped_bytes is None else kilobytes(row.shipped_bytes),
         "" if row.max_rel_err is None else exponent(row.max_rel_err),

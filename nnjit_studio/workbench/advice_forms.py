@@ -63,8 +63,8 @@ def as_open(model: ModelOnPage, folder: Path, name: str) -> Made:
     return untouched(model, folder, name)
 
 
-def form_of(model: ModelOnPage, row: Row, folder: Path) -> Made:
-    """The model as a row changes it.
+def form_of(model: ModelOnPage, row: Row, folder: Path, base: Made) -> Made:
+    """The model as a row changes it; ``base`` is the untouched one.
 
     Raises
     ------
@@ -80,8 +80,8 @@ def form_of(model: ModelOnPage, row: Row, folder: Path) -> Made:
         file = file_of(model, row, folder)
         feeds = {n: a for n, a in feeds.items() if n not in apply.recipe.constants}
     importing = _importing(model, apply, feeds)
-    if not apply.recipe and importing == model.current.importing:  # threads: what is open will do
-        return untouched(model, folder, row.name, apply.threads)
+    if not apply.recipe and importing == model.current.importing:  # threads: the same files
+        return replace(base, form=replace(base.form, name=row.name, threads=apply.threads))
     plain = Plain(file, importing, apply.threads or page.threads, feeds)
     return of_file(model, plain, folder, row.name)
 

@@ -1,4 +1,5 @@
 /** What the page shows, as plain data: no DOM here. */
+import { estimate } from "./estimate.js";
 
 /** @import { Header } from "./frames.js" */
 /** @typedef {"connecting" | "waiting" | "loading" | "ready" | "running" | "measuring" | "closed"} Phase */
@@ -142,12 +143,37 @@ function backendText({ backend, implementation }) {
 export const threadsText = (threads) => `${threads} thread${threads === 1 ? "" : "s"}`;
 
 /**
- * @param {number} ms
- * @returns {string} three significant digits where that makes sense
+ * The page's figure, and what it is; the range of the last runs or tokens where it has no interval.
+ *
+ * A tile of the Studio's window has none for a model's runs: the window shows one, of one measurement, with
+ * its interval; another one of other runs contradicts it on a busy machine.
+ * @param {State} state
+ * @param {boolean} tile
+ * @returns {{number: string, unit: string, words: string}}
  */
-export function formatMs(ms) {
-  if (ms >= 100) return ms.toFixed(0);
-  return ms >= 10 ? ms.toFixed(1) : ms.toFixed(2);
+export function figureOf({ latencies_ms, samples_ms, tokens }, tile) {
+  if (!(tokens ? latencies_ms : samples_ms).length) return { number: "", unit: "", words: "" };
+  if (tokens) {
+    const rate = { number: tokenRate(latencies_ms).toFixed(1), unit: "tokens/s" };
+    if (latencies_ms.length < 2) return { ...rate, words: "" };
+    const range = `${timeText(Math.min(...latencies_ms))} to ${timeText(Math.max(...latencies_ms))}`;
+    return { ...rate, words: `${tokens} tokens, the last ${latencies_ms.length} · ${range}` };
+  }
+  if (tile) return { number: "", unit: "", words: latencies_ms.length < 2 ? "" : `times of the last ${latencies_ms.length} runs` };
+  const found = estimate(samples_ms);
+  const [number, unit] = timeText(found.ms).split(" ");
+  if (latencies_ms.length < 2) return { number, unit, words: "one inference" };
+  return { number, unit, words: `median of ${found.count} · ${timeText(found.low)} to ${timeText(found.high)}` };
+}
+
+/**
+ * @param {number} ms
+ * @returns {string} three significant digits where that makes sense, and the unit that fits
+ */
+export function timeText(ms) {
+  const [value, unit] = 0 < ms && ms < 0.1 ? [1000 * ms, "µs"] : [ms, "ms"];
+  const digits = value >= 100 ? 0 : value >= 10 ? 1 : 2;
+  return `${value.toFixed(digits)} ${unit}`;
 }
 
 /**

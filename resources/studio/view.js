@@ -1,13 +1,14 @@
 /** Draws the state into index.html. */
-import { estimate } from "./estimate.js";
 import { bestTier } from "../engine/features.js";
 import { ENGINE_VERSION } from "../engine/version.js";
-import { formatMs, PHASE_TEXT, sparkline, threadsText, tokenRate } from "./state.js";
+import { figureOf, PHASE_TEXT, sparkline, START, threadsText } from "./state.js";
 
 /** @import { State } from "./state.js" */
 
 const DRAW_EVERY_MS = 100;
 const SPARK = { width: 480, height: 72 };
+/** Of style.css: the page is a tile of the Studio's window. */
+const tile = matchMedia("(max-height: 300px), (max-width: 240px)");
 
 /** @param {string} id */
 const element = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
@@ -18,15 +19,17 @@ const element = (id) => /** @type {HTMLElement} */ (document.getElementById(id))
  */
 export function makeView() {
   drawBadges();
-  /** @type {State | null} */
-  let next = null;
+  let due = false;
+  /** @type {State} */
+  let latest = START;
+  const show = () => {
+    due = false;
+    draw(latest);
+  };
+  tile.addEventListener("change", show);
   return (state) => {
-    if (!next)
-      setTimeout(() => {
-        if (next) draw(next);
-        next = null;
-      }, DRAW_EVERY_MS);
-    next = state;
+    if (!due) setTimeout(show, DRAW_EVERY_MS);
+    [due, latest] = [true, state];
   };
 }
 
@@ -34,7 +37,7 @@ export function makeView() {
 function draw(state) {
   document.body.dataset.phase = state.phase;
   element("phase").textContent = PHASE_TEXT[state.phase];
-  element("model").textContent = state.model || "No model yet";
+  element("model").textContent = state.model || "The model that you open runs here";
   element("model").title = state.model;
   element("threads").textContent = state.backend || threadsText(state.threads);
   drawLatency(state);
@@ -51,25 +54,19 @@ function draw(state) {
 }
 
 /** @param {State} state */
-function drawLatency({ latencies_ms, samples_ms, tokens }) {
-  const any = (tokens ? latencies_ms : samples_ms).length > 0;
-  const found = any && !tokens ? estimate(samples_ms) : null;
-  element("latency").textContent = any ? (found ? formatMs(found.ms) : tokenRate(latencies_ms).toFixed(1)) : "–";
-  element("unit").textContent = tokens ? "tokens/s" : "ms";
-  element("unit").hidden = !any;
+function drawLatency(state) {
+  const { number, unit, words } = figureOf(state, tile.matches);
+  element("number").hidden = !number;
+  element("latency").textContent = number;
+  element("unit").textContent = unit;
+  element("spark-range").textContent = words;
+  const { latencies_ms } = state;
   element("spark").toggleAttribute("hidden", latencies_ms.length < 2);
-  if (latencies_ms.length < 2) {
-    element("spark-range").textContent = any && !tokens ? "one inference" : "";
-    return;
-  }
+  if (latencies_ms.length < 2) return;
   const points = sparkline(latencies_ms, SPARK.width, SPARK.height);
   const first = points.slice(0, points.indexOf(","));
   element("spark-line").setAttribute("points", points);
   element("spark-area").setAttribute("points", `${first},${SPARK.height} ${points} ${SPARK.width},${SPARK.height}`);
-  const [low, high] = found ? [found.low, found.high] : [Math.min(...latencies_ms), Math.max(...latencies_ms)];
-  const range = `${formatMs(low)} to ${formatMs(high)} ms`;
-  const what = found ? `median of ${found.count}` : `${tokens} tokens, the last ${latencies_ms.length}`;
-  element("spark-range").textContent = `${what} · ${range}`;
 }
 
 function drawBadges() {

@@ -1,17 +1,24 @@
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
+from nnjit_studio.bench.tuner import plan_regret
 from nnjit_studio.bench.tuner.plan_regret import (
     TRIALS,
     Combination,
+    bench_plan_regret,
     every_plan,
     regret_of,
     told,
 )
 from nnjit_studio.model.plan_choice import PlanChoice
 from nnjit_studio.records import MeasurePolicy, Trial
+from nnjit_studio.tuner.events import PlanSettled
 from nnjit_studio.tuner.in_place import InPlace
 
 
@@ -47,3 +54,29 @@ def test_regret_is_of_the_best_that_is_proven_faster() -> None:
     assert found["regret_high"] == pytest.approx(1 - 1 / 3.5)
     none = regret_of([combination("a", 0.9, 0.05), Combination("c", None, "wrong")], 3)
     assert (none["best"], none["regret"], none["regret_high"], none["measured"]) == ("", 0, 0, 2)
+
+
+def test_the_minutes_limit_what_tunes_the_plan_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search of 5 minutes came out of one minute."""
+    given = []
+
+    def tune(model: object, seconds: float, records: object) -> list[PlanSettled]:
+        given.append(seconds)
+        return [PlanSettled(0.0, "m", "rule", "time", 1, 2, 2, 1.0)]
+
+    monkeypatch.setattr(plan_regret, "tune_plan", tune)
+    monkeypatch.setattr(plan_regret, "_compared", lambda bench, ways: Combination("", None))
+    monkeypatch.setattr(plan_regret, "measured_on", lambda *_: {})
+    opened = SimpleNamespace(
+        graph=SimpleNamespace(name="m"),
+        program=lambda: SimpleNamespace(choices=[PlanChoice("m", "on", "on", ("off",), "")]),
+    )
+    device = SimpleNamespace(threads=1)
+    bench: Any = SimpleNamespace(
+        open_model=lambda path: opened,
+        model=None,
+        page=SimpleNamespace(connect=lambda: device),
+        compiler=SimpleNamespace(version="1"),
+    )
+    bench_plan_regret(bench, [Path("m.onnx")], 40, print, minutes=1)
+    assert len(given) == 1 and 0 < given[0] <= 60

@@ -19,6 +19,7 @@ from nnjit_studio.ui.advice.lines import (
     APPLY,
     BLOCKED,
     CHANGE,
+    COLUMNS,
     COSINE,
     FASTER,
     IN_USE,
@@ -26,6 +27,7 @@ from nnjit_studio.ui.advice.lines import (
     OVER,
     PUT_BACK,
     SMALLER,
+    Line,
     gain_alone,
     gain_words,
     lines_of,
@@ -353,3 +355,10 @@ def test_a_title_without_room_goes_on_in_the_second_line():
     assert two_lines("Weights in f16", "a note", fits) == ("Weights in f16", "a note")
     assert two_lines("Weights in 8 bits, once", "a note", fits) == ("Weights in 8", "bits, once")
     assert two_lines("ch_PP-OCRv4_rec_infer.onnx", "a note", fits)[1] == "a note"
+
+
+def test_little_memory_fits_its_column():
+    """64 KiB were "0.0625 …"."""
+    line = Line("m", "", replace(measured(9.0, 2.0), memory_mib=0.0625))
+    column = next(c for c in COLUMNS if c.title == "memory")
+    assert column.text(column.value(line)) == "64 KiB"

@@ -33,7 +33,7 @@ def tune_plan(qtbot, window):
 
 def opened(qtbot, window, workbench, model_file, script):
     wait_job(qtbot, window, "open", lambda: window.open_model(model_file))
-    workbench.tune_plan = script
+    workbench.tune_plan = lambda seconds: script()
 
 
 def test_rounds_are_followed_event_by_event():
@@ -105,3 +105,13 @@ def test_another_model_has_no_rounds_of_the_plan(qtbot, window, workbench, model
     wait_job(qtbot, window, "open", lambda: window.open_model(other))
     assert window.session.state.plan is None and not window.panel("plan").model.rows
     assert window.panel("space").chooser.findData(PLAN) == -1
+
+
+def test_rounds_of_the_plan_keep_to_the_tuning_budget(qtbot, window, workbench, model_file):
+    given = []
+    opened(qtbot, window, workbench, model_file, script)
+    workbench.tune_plan = lambda seconds: (given.append(seconds), script())[1]
+    window.settings.setValue("budget_s", 30.0)
+    window.tuner.show_budget()
+    tune_plan(qtbot, window)
+    assert given == [30.0]

@@ -8,12 +8,16 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QSize
 from PySide6.QtGui import QFontInfo
+from PySide6.QtWidgets import QLineEdit, QSpinBox, QWidget
 
 from nnjit_studio.ui.widgets.fonts import code_font, text_font
 from nnjit_studio.ui.widgets.icons import icon, paths
+from nnjit_studio.ui.widgets.panel import hbox, inset
+from nnjit_studio.ui.widgets.style import style_sheet
 from nnjit_studio.ui.widgets.theme import DARK, LIGHT, PIXELS
 
-RESOURCES = Path(__file__).parents[2] / "resources"
+ROOT = Path(__file__).parents[2]
+RESOURCES = ROOT / "resources"
 THEMES = pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
 
 
@@ -61,3 +65,37 @@ def test_every_icon_draws_something_in_the_colour_of_the_text(qapp):
     for name in paths():
         image = icon(name).pixmap(QSize(16, 16)).toImage()
         assert any(image.pixelColor(x, y).alpha() for x in range(16) for y in range(16)), name
+
+
+def first_ink(field):
+    """Pixels from the left border to the first one of the text."""
+    picture = field.grab().toImage()
+    rows = range(picture.height() // 3, 2 * picture.height() // 3)
+    ground = picture.pixelColor(picture.width() // 2, picture.height() // 2).lightness()
+    return next(
+        x for x in range(3, picture.width())
+        if any(abs(picture.pixelColor(x, y).lightness() - ground) > 60 for y in rows)
+    )  # fmt: skip
+
+
+def test_numbers_keep_off_their_border_as_words_do(qtbot):
+    line, field, window = QLineEdit("38"), inset(QSpinBox(value=38)), QWidget()
+    hbox(line, field, on=window)
+    window.setStyleSheet(style_sheet(LIGHT))
+    qtbot.addWidget(window)
+    for widget in (line, field):
+        widget.setFixedWidth(90)
+        widget.clearFocus()
+    window.setFocus()
+    window.show()
+    assert abs(first_ink(field) - first_ink(line)) <= 3
+
+
+def test_every_field_for_a_number_is_inset():
+    bare = re.compile(r"(?<!inset\()\bQ(?:Double)?SpinBox\((?!QS)")
+    found = [
+        str(p)
+        for p in (ROOT / "ui").rglob("*.py")
+        if bare.search(re.sub(r"class .*", "", p.read_text()))
+    ]
+    assert not found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from gui_window import rested, wait_job
 from verdicts import FASTER, REFUSED, STATES, fake_peer
@@ -47,6 +49,13 @@ def test_a_number_is_large_only_where_it_may_be_stated(panel):
         "faster": "1.99x", "slower": "0.80x", "measuring": "2.0x", "no peer": "59.6 ms",
         "busy": "", "not told apart": "", "refused": "", "different": "", "peer alone": "119 ms",
     }  # fmt: skip
+
+
+def test_the_time_of_measuring_is_in_the_tooltip(panel):
+    panel.show_verdict(replace(FASTER, phase="", created="2026-11-28T12:30:00+00:00"))
+    assert "Measured 2026-11-2" in panel.explanation.toolTip()
+    panel.show_verdict(replace(FASTER, phase="comparing", created="2026-11-28T12:30:00+00:00"))
+    assert "Measured" not in panel.explanation.toolTip()
 
 
 def test_columns_that_do_not_fit_are_left_out(qtbot):

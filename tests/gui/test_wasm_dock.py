@@ -53,6 +53,11 @@ def test_a_dropped_file_fills_the_dock(window, shown):
     assert "Called by" not in shown.details.text()
 
 
+def test_the_keys_are_in_the_table_and_not_in_a_setting(window, shown):
+    """They stayed in the header's backend, which the arrow keys changed."""
+    assert window.focusWidget() is shown.functions.view
+
+
 def test_rows_sort_and_filter(shown):
     titles = [c.title for c in shown.functions.model.columns]
     shown.functions.view.sortByColumn(titles.index("vector ops"), Qt.SortOrder.DescendingOrder)

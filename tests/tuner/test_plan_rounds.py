@@ -137,7 +137,7 @@ def test_a_plan_that_cannot_be_made_is_a_record_and_not_the_end() -> None:
     assert forms.adopted == ["winograd:64x56x56x64=2x2"]
 
 
-def test_what_is_known_is_not_measured_again_and_the_time_ends_it() -> None:
+def test_what_is_known_is_not_measured_again() -> None:
     records = FakeRecords()
     first = FakeForms(FakeClock())
     tuned(first, records)
@@ -145,9 +145,12 @@ def test_what_is_known_is_not_measured_again_and_the_time_ends_it() -> None:
     events = tuned(again, records)
     assert [e.name for e in events] == ["plan"]
     assert last(events).reason == "converged"
-    short = FakeForms(FakeClock())
-    assert last(tuned(short, seconds=3.0)).reason == "time"
-    assert last(tuned(short, seconds=3.0)).rounds == 2
+
+
+@pytest.mark.parametrize(("seconds", "rounds"), [(0.0, 0), (1.0, 1), (3.0, 1), (4.5, 2)])
+def test_no_round_begins_that_would_end_after_the_time(seconds: float, rounds: int) -> None:
+    end = last(tuned(FakeForms(FakeClock()), seconds=seconds))  # a round takes two seconds
+    assert (end.reason, end.rounds) == ("time", rounds)
 
 
 def test_plans_are_spelled_by_what_differs_from_the_rules() -> None:

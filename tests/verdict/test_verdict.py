@@ -67,6 +67,11 @@ def test_a_ratio_is_stated_only_where_it_may_be() -> None:
     assert "x" not in headline(STATES["different"]).split()[0]
 
 
+def test_little_memory_is_told_in_kibibytes() -> None:
+    row = FASTER.rows[0]
+    assert [cells(replace(row, memory_mib=m))[2] for m in (0.0625, 16.0)] == ["64 KiB", "16 MiB"]
+
+
 def test_the_document_has_what_scripts_rely_on() -> None:
     document = FASTER.to_json()
     keys = {"who", "ms", "memory_mib", "cold_ms", "shipped_bytes", "max_rel_err"}

@@ -105,7 +105,7 @@ class Album:
             return
         for theme in ("dark", "light"):
             self.window.menus.choose_theme(theme)
-            self.hands.wait(400 if widget else 1200)  # the page draws itself a little later
+            self.hands.wait(400 if widget else 4000)  # the page draws itself a little later
             ending = f"-{theme}" + ("@2x" if self.scale == 2 else "")
             self.hands.picture(self.folder / f"{name}{ending}.png", widget)
 

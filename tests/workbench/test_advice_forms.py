@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,14 +11,22 @@ import numpy as np
 import pytest
 
 from nnjit_studio.advice.apply import Apply
-from nnjit_studio.advice.measure import Found
-from nnjit_studio.advice.records import BROKEN, WAITING, Measurement, Row, with_row
-from nnjit_studio.errors import UserError
+from nnjit_studio.advice.measure import Form, Found
+from nnjit_studio.advice.records import (
+    BROKEN,
+    IMPOSSIBLE,
+    MEASURED,
+    WAITING,
+    Measurement,
+    Row,
+    with_row,
+)
+from nnjit_studio.errors import PageError, UserError
 from nnjit_studio.model import GivenShapes, ImportOptions
 from nnjit_studio.model.recipe import FOUR_BIT, INT8_DYNAMIC, Recipe
 from nnjit_studio.verdict.figures import Interval
 from nnjit_studio.workbench import advice_forms
-from nnjit_studio.workbench.advice_forms import form_of
+from nnjit_studio.workbench.advice_forms import BASE, Made, form_of
 from nnjit_studio.workbench.jobs import advice
 
 
@@ -25,15 +34,18 @@ from nnjit_studio.workbench.jobs import advice
 def made(monkeypatch):
     """Which of both ways a row takes, with its threads."""
     monkeypatch.setattr(
-        advice_forms, "untouched", lambda model, folder, name, threads: ("open", threads)
-    )
-    monkeypatch.setattr(
         advice_forms, "of_file", lambda model, plain, folder, name: ("imported", plain.threads)
     )
     given = ImportOptions(GivenShapes({"n": 1}), half_weights=True)
     opened = SimpleNamespace(path=Path("m.onnx"), importing=given)
     model = SimpleNamespace(page=SimpleNamespace(threads=1), current=opened, feeds={})
-    return lambda apply: form_of(model, Row("row", "Row", apply), Path())
+    base = Made(Form(BASE, f"{BASE}/manifest.json", {}, ()), opened.path)
+
+    def way(apply):
+        found = form_of(model, Row("row", "Row", apply), Path(), base)
+        return ("open", found.form.threads) if isinstance(found, Made) else found
+
+    return way
 
 
 def test_threads_take_what_is_open(made):
@@ -46,6 +58,70 @@ def test_another_import_is_made(made):
     assert made(Apply(threads=2, ways={"merge": "off"})) == ("imported", 2)
 
 
+MS = Interval(1.0, 1.0, 1.0)
+BOTH = Found(
+    Measurement(MS, MS), Measurement(MS, MS), outputs={"y": np.ones(2)},
+    base_outputs={"y": np.ones(2)}, sentinel_ms=0.5, browser="b",
+)  # fmt: skip
+
+NO_THREADS = Found(refused="No threads.", by="threads")
+BROKEN_BASE = Found(refused="It fails.", by=BASE)
+
+
+def measured_in(monkeypatch, founds):
+    """The advice on a model of two rows, and the forms that had a page of their own."""
+    visited = []
+    base = Made(Form(BASE, f"{BASE}/manifest.json", {}, ()), Path("m.onnx"))
+
+    def measure(folder, untouched, form, *_):
+        visited.append(form.name)
+        yield founds.get(form.name, BOTH)
+
+    rows = [
+        Row("threads", "Threads", Apply(threads=2)),
+        Row("direct", "Direct", Apply(direct=True)),
+    ]
+    made = {row.name: replace(base, form=replace(base.form, name=row.name)) for row in rows}
+    monkeypatch.setattr(advice, "_facts", lambda model, options: None)
+    monkeypatch.setattr(advice, "rows_of", lambda facts: tuple(rows))
+    monkeypatch.setattr(advice, "untouched", lambda model, folder: base)
+    monkeypatch.setattr(advice, "form_of", lambda model, row, folder, base: made[row.name])
+    monkeypatch.setattr(advice, "native_outputs", lambda *_: {})
+    monkeypatch.setattr(advice, "measure", measure)
+    monkeypatch.setattr(advice, "together", lambda rows: None)
+    plan = SimpleNamespace(output_specs=["y"])
+    opened = SimpleNamespace(
+        generation=None, importing=ImportOptions(), programs=[1], path=Path("model"), plan=plan
+    )
+    page = SimpleNamespace(working=nullcontext, threads=1, cancelled=False)
+    model = SimpleNamespace(current=opened, page=page, feeds={})
+    return list(advice.advise(model, None))[-1], visited
+
+
+def test_the_untouched_model_is_measured_in_the_first_rows_page(monkeypatch):
+    """Its own page came before the first row, which waited for both."""
+    told, visited = measured_in(monkeypatch, {})
+    assert visited == ["threads", "direct"]
+    assert told.base.ms == MS and told.base.outputs and told.reference == advice.OWN
+    assert [row.state for row in told.rows] == [MEASURED] * 2
+
+
+def test_where_the_first_row_fails_the_untouched_model_has_a_page(monkeypatch):
+    told, visited = measured_in(
+        monkeypatch, {"threads": Found(refused="No threads.", by="threads")}
+    )
+    assert visited == ["threads", BASE, "direct"] and told.base.ms == MS
+    assert [row.state for row in told.rows] == [IMPOSSIBLE, MEASURED]
+
+
+@pytest.mark.parametrize(
+    "founds", [{"threads": BROKEN_BASE}, {"threads": NO_THREADS, BASE: BROKEN_BASE}]
+)
+def test_an_untouched_model_that_does_not_run_ends_the_advice(monkeypatch, founds):
+    with pytest.raises(PageError, match="untouched model does not run: It fails"):
+        measured_in(monkeypatch, founds)
+
+
 def test_what_the_guard_refuses_ahead_is_measured_last(monkeypatch):
     outputs = {"model": 1.0, "int8": 1.5, "4-bit": 1.001}
     recipes = {"int8": Recipe(INT8_DYNAMIC), "4-bit": Recipe(FOUR_BIT)}
@@ -53,13 +129,9 @@ def test_what_the_guard_refuses_ahead_is_measured_last(monkeypatch):
     rows += [Row(name, name, Apply(recipe=recipe)) for name, recipe in recipes.items()]
     order, seen = [], {}
 
-    def first(so_far, place):
-        yield so_far
-        ms = Interval(1.0, 1.0, 1.0)
-        return Found(Measurement(ms, ms), outputs=place.reference)
-
     def one(so_far, row, place, count=""):
         order.append(row.name)
+        place.known = True
         yield so_far
         return with_row(so_far, row)
 
@@ -70,7 +142,6 @@ def test_what_the_guard_refuses_ahead_is_measured_last(monkeypatch):
     monkeypatch.setattr(
         advice, "native_outputs", lambda m, path, *_: {"y": np.array([outputs[path.name]])}
     )
-    monkeypatch.setattr(advice, "_first", first)
     monkeypatch.setattr(advice, "_one", one)
     plan = SimpleNamespace(output_specs=["y"])
     opened = SimpleNamespace(

@@ -53,7 +53,7 @@ def measure(monkeypatch):
 
 
 def test_it_is_told_while_it_is_measured_and_judged_at_the_end(measure):
-    rows = measure(Found(measured(9.0, 2.2), "", arrays(1, 2.01)), arrays(1, 2))
+    rows = measure(Found(measured(9.0, 2.2), outputs=arrays(1, 2.01)), arrays(1, 2))
     assert [row.state for row in rows] == [MEASURING, MEASURING, MEASURING, MEASURED]
     last = rows[-1]
     assert last.title == "Two rows" and last.guard.state == KEPT and last.outcome == "faster"
@@ -61,12 +61,12 @@ def test_it_is_told_while_it_is_measured_and_judged_at_the_end(measure):
 
 
 def test_the_guard_is_of_the_set(measure):
-    last = measure(Found(measured(9.0, 2.2), "", arrays(1, 2.2)), arrays(1, 2))[-1]
+    last = measure(Found(measured(9.0, 2.2), outputs=arrays(1, 2.2)), arrays(1, 2))[-1]
     assert last.guard.state == BROKEN and "0.1 of its largest value" in last.refusal
 
 
 def test_without_native_outputs_the_plain_file_in_our_engine_is_the_reference(measure):
-    found = Found(measured(9.0, 2.2), "", arrays(1, 3), arrays(1, 3))
+    found = Found(measured(9.0, 2.2), outputs=arrays(1, 3), base_outputs=arrays(1, 3))
     assert measure(found, {})[-1].measured.max_error == 0.0
 
 

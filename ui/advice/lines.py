@@ -23,7 +23,7 @@ from nnjit_studio.advice.records import (
 from nnjit_studio.advice.text import gain
 from nnjit_studio.ui.widgets.tables import Column
 from nnjit_studio.ui.widgets.text import counted
-from nnjit_studio.verdict.text import exponent, kilobytes, times, timing
+from nnjit_studio.verdict.text import exponent, kilobytes, memory, times, timing
 
 AS_IT_WAS, IN_USE, OVER, UNJUDGED = "as it was", "in use", "over the error limit", "not judged"
 NOT_HERE, WAITING, MEASURES, SMALLER = "not here", "waiting", "measuring", "smaller"
@@ -168,7 +168,7 @@ COLUMNS = (
     Column("error", _of(lambda m: m.max_error), lambda v: "" if v is None else exponent(v, 1), True,
            "largest difference of an output over its largest value", 72,
            tone=lambda line: "bad" if line.red else ""),
-    Column("memory", _of(lambda m: m.memory_mib), _told(lambda v: f"{v:.3g} MiB"), True,
+    Column("memory", _of(lambda m: m.memory_mib), _told(memory), True,
            "WebAssembly memory", 80, in_files="memory MiB"),
     Column("download", _of(lambda m: m.download_bytes or None), _told(kilobytes), True,
            "weights as they are, the rest compressed", 76, in_files="download bytes"),

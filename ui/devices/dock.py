@@ -17,7 +17,16 @@ from nnjit_studio.ui.devices.table import COLUMNS
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.widgets.labels import quiet
-from nnjit_studio.ui.widgets.panel import Panel, ground, hbox, named, push_button, scrolled, vbox
+from nnjit_studio.ui.widgets.panel import (
+    Panel,
+    ground,
+    hbox,
+    inset,
+    named,
+    push_button,
+    scrolled,
+    vbox,
+)
 from nnjit_studio.ui.widgets.tables import TablePanel
 from nnjit_studio.workbench.house import GuestRow, Work
 
@@ -69,7 +78,7 @@ class DevicesPanel(Panel):
             "Stop", "Devices: stop", "End the work on the device", self.port.house.stop
         )
         self.minutes = named(
-            QSpinBox(suffix=" min", minimum=1, maximum=720),
+            inset(QSpinBox(suffix=" min", minimum=1, maximum=720)),
             "Devices: minutes at a time", "How long the device works at a time, at most",
         )  # fmt: skip
         self.minutes.editingFinished.connect(self._limit)

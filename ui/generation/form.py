@@ -22,7 +22,7 @@ from nnjit_studio.generation.prompts import in_letters, parse_ids, read_ids
 from nnjit_studio.generation.session import TextRequest
 from nnjit_studio.model import GenerationRequest, Sampling
 from nnjit_studio.ui.widgets.labels import quiet
-from nnjit_studio.ui.widgets.panel import Panel, hbox, named, push_button, vbox
+from nnjit_studio.ui.widgets.panel import Panel, hbox, inset, named, push_button, vbox
 
 PROMPT_LINES = 3
 MOST_TOKENS, MOST_SEED = 100_000, 2**31 - 1
@@ -58,17 +58,17 @@ class TextForm(Panel):
             _number(1, MOST_TOKENS, 1), "Top-k", "Draw one of so many likeliest tokens; 1 is greedy"
         )
         self.temperature = named(
-            QDoubleSpinBox(minimum=0.01, maximum=100.0, singleStep=0.1, value=1.0),
+            inset(QDoubleSpinBox(minimum=0.01, maximum=100.0, singleStep=0.1, value=1.0)),
             "Temperature",
             "Logits are divided by it before one is drawn; greedy tokens do not depend on it",
         )
         self.top_p = named(
-            QDoubleSpinBox(minimum=0.01, maximum=1.0, singleStep=0.05, value=1.0),
+            inset(QDoubleSpinBox(minimum=0.01, maximum=1.0, singleStep=0.05, value=1.0)),
             "Top-p",
             "Draw one of the likeliest tokens that have this share together; 1 is all of top-k",
         )
         self.penalty = named(
-            QDoubleSpinBox(minimum=0.1, maximum=10.0, singleStep=0.1, value=1.0),
+            inset(QDoubleSpinBox(minimum=0.1, maximum=10.0, singleStep=0.1, value=1.0)),
             "Repetition penalty",
             "Above 1, tokens that the text has become less likely",
         )
@@ -161,7 +161,7 @@ class TextForm(Panel):
 
 
 def _number(low: int, high: int, value: int) -> QSpinBox:
-    return QSpinBox(minimum=low, maximum=high, value=value)
+    return inset(QSpinBox(minimum=low, maximum=high, value=value))
 
 
 def _across(*widgets: QWidget) -> QHBoxLayout:

@@ -13,7 +13,7 @@ from nnjit_studio.records.candidate import ORDERS
 from nnjit_studio.records.gpu_candidate import VECTOR_WIDTHS, AnyCandidate, GpuCandidate
 from nnjit_studio.records.gpu_candidate import parse_candidate as parse
 from nnjit_studio.ui.dock.candidates import TILE_TIPS
-from nnjit_studio.ui.widgets.panel import clear, hbox, named
+from nnjit_studio.ui.widgets.panel import clear, hbox, inset, named
 
 SETTLE_MS = 250
 """Fields rest that long before the candidate counts as changed."""
@@ -36,6 +36,7 @@ class SizeBox(QSpinBox):
 
     def __init__(self, name: str, doubles: bool) -> None:
         super().__init__(minimum=1, maximum=LARGEST)
+        inset(self)
         self._doubles = doubles
         self.setSingleStep(4 if name in ("x0", "x1") else 1)
         self.setKeyboardTracking(False)

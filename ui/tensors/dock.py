@@ -16,7 +16,16 @@ from nnjit_studio.ui.tensors.drawings import Bins, Heatmap
 from nnjit_studio.ui.tensors.slices import Figures, figures_of, slice_of
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import ElidedLabel, quiet
-from nnjit_studio.ui.widgets.panel import Panel, chooser, clear, hbox, named, push_button, vbox
+from nnjit_studio.ui.widgets.panel import (
+    Panel,
+    chooser,
+    clear,
+    hbox,
+    inset,
+    named,
+    push_button,
+    vbox,
+)
 from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.workbench import jobs
 from nnjit_studio.workbench.jobs.diff import TensorValues
@@ -166,7 +175,7 @@ class TensorPanel(Panel):
         clear(self._index)
         self.indices = []
         for axis, size in enumerate(shape[:-2]):
-            field = named(QSpinBox(), f"Index of axis {axis}", f"Of {size}, from 0")
+            field = named(inset(QSpinBox()), f"Index of axis {axis}", f"Of {size}, from 0")
             field.setRange(0, size - 1)
             field.valueChanged.connect(lambda _: self._draw())
             self.indices.append(field)

@@ -153,6 +153,11 @@ class TuningPanel(Panel):
         """What sessions may add to the p95 of a model that serves; None: it does not serve."""
         return SHARES[self.share.value()] if self.serve.isChecked() else None
 
+    @property
+    def budget_s(self) -> float | None:
+        """Seconds where the slider stands; None: until nothing more is expected."""
+        return BUDGETS_S[self.budget.value()]
+
     def show_budget(self, seconds: float | None) -> None:
         """Put the slider where a budget is, or next to it."""
         known = [(i, s) for i, s in enumerate(BUDGETS_S) if s is not None]
@@ -204,7 +209,7 @@ class TuningPanel(Panel):
         self._session.set_share(SHARES[place])
 
     def _name_stops(self, *_: object) -> None:
-        seconds = BUDGETS_S[self.budget.value()]
+        seconds = self.budget_s
         self.budget_label.setText("until no more gain" if seconds is None else f"{seconds:.0f} s")
         self.share.setEnabled(self.serve.isChecked())
         self.share_label.setText(f"slower by {SHARES[self.share.value()]:.0%}")

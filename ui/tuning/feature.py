@@ -47,7 +47,8 @@ PLAN: Feature[PlanPanel] = Feature(
         Action(
             PLAN_JOB, "&Tune", "Tune the p&lan", "", "model",
             "Import the model in other ways, and measure each in the running model",
-            "nnjit tune MODEL --plan", place=2, do=lambda host: PLAN.show(host).begin(),
+            "nnjit tune MODEL --plan", place=2,
+            do=lambda host: PLAN.show(host).begin(TUNING.panel(host).budget_s),
         ),
     ),
     layouts=(TUNE,),

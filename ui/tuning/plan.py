@@ -51,10 +51,10 @@ class PlanPanel(JobTable):
         self.filter.hide()
         self.show_result(self._session.state.plan)
 
-    def begin(self) -> bool:
-        """Measure the choices of the plan; False when another job runs."""
+    def begin(self, seconds: float | None) -> bool:
+        """Measure the choices of the plan for so long; False when another job runs."""
         begun = self._session.run(
-            Job(JOB, "Tuning the plan", lambda bench, _: bench.run(tune_plan))
+            Job(JOB, "Tuning the plan", lambda bench, _: bench.run(tune_plan, seconds))
         )
         if begun:
             self._session.state.begin_plan()

@@ -36,9 +36,15 @@ REASONS = {
 
 
 def worth(summary: ev.Finished) -> str:
-    """What the session is worth, as pairs of the whole model tell it."""
+    """What the session is worth, as pairs of the whole model tell it.
+
+    Without two times that are told apart there is none: the header has that of now, with its
+    interval.
+    """
     data = summary.to_json()
-    return f"{model_times(data, '→')} an inference: {model_gain(data)}"
+    times = f"{model_times(data, '→')} an inference"
+    what = times if summary.gain.told_apart else "Time of an inference"
+    return f"{what}: {model_gain(data)}"
 
 
 def remaining(summary: ev.Finished) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QColor, QFont, QPalette
 from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy, QWidget
@@ -97,7 +99,7 @@ class VerdictPanel(Panel):
             self.explanation.setText(problem or (MISSING if self.missing else explanation(verdict)))
             self._tone("warn" if self._rough else TONES.get(verdict.state, ""))
             named(self.bars, table(verdict))
-        self.explanation.setToolTip(self.explanation.text())
+        self.explanation.setToolTip(self.explanation.text() + measured_at(verdict))
         self.line.setText(f"{self.headline}  ·  {self.explanation.text()}")
         self._offer()
         self.show()
@@ -160,6 +162,14 @@ class VerdictPanel(Panel):
         plain.setColor(QPalette.ColorRole.WindowText, QColor(self._theme.text))
         self.figure.setPalette(palette)
         self.words.setPalette(plain if self.figure.text() else palette)
+
+
+def measured_at(verdict: Verdict | None) -> str:
+    """A line with the day and the time at which all of it was known; none before that."""
+    if verdict is None or verdict.phase or not verdict.created:
+        return ""
+    when = datetime.datetime.fromisoformat(verdict.created).astimezone()
+    return f"\nMeasured {when:%Y-%m-%d, %H:%M}."
 
 
 def _pixels(font: QFont, pixels: int) -> QFont:

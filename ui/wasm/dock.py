@@ -168,6 +168,7 @@ class WasmPanel(Panel):
     def _take(self, job: str, survey: Survey) -> None:
         if job == "wasm":
             self.show_survey(survey)
+            self.take_keys()
         elif self.survey is not None:
             self.show_comparison(compare(survey, self.survey))
 

@@ -28,6 +28,7 @@ from nnjit_studio.ui.widgets.panel import (
     chooser,
     ground,
     hbox,
+    inset,
     named,
     push_button,
     scaled_font,
@@ -157,9 +158,9 @@ class LivePanel(Panel):
         )  # fmt: skip
         self.engines = chooser("Browser of the live session", "Where ONNX Runtime serves the model")
         cores = os.cpu_count() or 1
-        self.threads = named(QSpinBox(minimum=1, maximum=cores), "Threads of ONNX Runtime")
+        self.threads = named(inset(QSpinBox(minimum=1, maximum=cores)), "Threads of ONNX Runtime")
         self.threads.setPrefix("threads: ")
-        self.seconds = named(QSpinBox(minimum=5, maximum=600, value=15), "Seconds of tuning")
+        self.seconds = named(inset(QSpinBox(minimum=5, maximum=600, value=15)), "Seconds of tuning")
         self.seconds.setSuffix(" s")
         self.fused = named(
             QCheckBox("fuse"), "Fuse multiply-adds in live kernels",

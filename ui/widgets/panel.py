@@ -9,6 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont, QFontInfo
 from PySide6.QtWidgets import (
     QAbstractItemView,
+    QAbstractSpinBox,
     QBoxLayout,
     QFrame,
     QGraphicsView,
@@ -27,6 +28,7 @@ from nnjit_studio.ui.widgets.theme import PIXELS, Theme
 
 W = TypeVar("W", bound=QWidget)
 B = TypeVar("B", bound=QBoxLayout)
+S = TypeVar("S", bound=QAbstractSpinBox)
 Part = QWidget | QLayout | None
 """Of a row or column; None is a space that stretches."""
 Margins = tuple[int, int, int, int]
@@ -78,6 +80,12 @@ def named(widget: W, name: str, tip: str = "") -> W:
     if tip:
         widget.setToolTip(tip)
     return widget
+
+
+def inset(field: S) -> S:
+    """Keep a number off its field's border: a style sheet's padding does not reach it there."""
+    field.lineEdit().setTextMargins(5, 0, 0, 0)
+    return field
 
 
 def hbox(

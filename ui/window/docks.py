@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from PySide6.QtCore import QByteArray, QSize, Qt
+from PySide6.QtCore import QByteArray, QSize, Qt, QTimer
 from PySide6.QtWidgets import QDockWidget, QFrame, QMainWindow, QScrollArea, QTabWidget, QWidget
 
 from nnjit_studio.ui.commands.history import UndoStep
@@ -43,6 +43,8 @@ FIRST_SIZE = QSize(1600, 1000)
 """Of the window, where the screen has room for it."""
 COLUMN, DRAWER, TILE, TABS = 380, 290, 230, 32
 """First width of the right column, heights of drawer, engine's tile and row of tabs, in pixels."""
+NARROW = 170
+"""Width of the right column where it holds the engine's tile alone."""
 LEAST = QSize(320, 150)
 """Pixels of a view that do not scroll away."""
 LEAST_OF = {
@@ -275,6 +277,11 @@ class WindowDocks(Mapping[str, Dock]):
         )
         stage.resizeDocks([self["tuning"], self.engine], [room.height() - TILE, TILE], way.Vertical)
 
+    def _narrow_column(self) -> None:
+        """The engine's tile alone in the right column needs no quarter of the width."""
+        sizes = [self.stage.width() - NARROW, NARROW]
+        self.stage.resizeDocks([self["wasm"], self.engine], sizes, Qt.Orientation.Horizontal)
+
     def rearrange(self, done: str, arrange: Callable[[], object]) -> None:
         """Move docks; undo puts them back where the user had them."""
         before = self.places()
@@ -292,5 +299,8 @@ class WindowDocks(Mapping[str, Dock]):
             self._show_titles()
             for key in reversed(front):
                 self[key].raise_()
+            if not any(f.area is RIGHT and action in f.layouts for f in self._features):
+                # The layout learns in its next turn that the others are hidden.
+                QTimer.singleShot(0, self.stage, self._narrow_column)
 
         self.rearrange(f"Changed to the layout {name}", arrange)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,19 @@ HINT = (
     "saved profile, or a session."
 )
 
+OTHERS = (
+    (4, b"ORTM", "is a model in ONNX Runtime's own format",
+     "Drop the .onnx that it was made from."),
+    (4, b"TFL3", "is a model of TensorFlow Lite",
+     "Convert it with tf2onnx (its option --tflite), then drop the .onnx."),
+    (0, b"\x89HDF\r\n", "is a model or weights of Keras",
+     "Convert the model with tf2onnx, then drop the .onnx."),
+    (6, b"\0\0{", "holds weights without a model",
+     "Export the model with torch.onnx.export or optimum, then drop the .onnx."),
+)  # fmt: skip
+"""Where other formats have which bytes, what they are, and the way from there to an ONNX model."""
+TORCH = "Export the model with torch.onnx.export, then drop the .onnx."
+
 
 @dataclass(frozen=True)
 class Dropped:
@@ -57,14 +72,20 @@ def recognise(path: Path) -> Dropped:
     """
     if path.suffix.lower() == ".onnx":
         return Dropped(MODEL, path)
+    if path.is_dir():
+        raise UserError(f"{path.name} is a folder.", "Drop one of its files.")
     try:
         with path.open("rb") as file:
-            head = file.read(16)
+            head = file.read(32)
         if head.startswith(b"SQLite format 3\0"):
             return Dropped(DATABASE, path)
         if head.startswith(b"\0asm"):
             return Dropped(WASM_FILE, path)
+        for at, mark, what, hint in OTHERS:
+            if head[at:].startswith(mark):
+                raise UserError(f"{path.name} {what}.", hint)
         if head.startswith(b"PK"):
+            _no_checkpoint(path)
             return Dropped(BUNDLE, path, bundle_words(path))
         if head.lstrip()[:1] in (b"{", b"[") and path.stat().st_size <= LIMIT_BYTES:
             return _json(path, json.loads(path.read_bytes()))
@@ -73,6 +94,19 @@ def recognise(path: Path) -> Dropped:
     except (ValueError, RecursionError) as e:
         raise UserError(f"{path.name} is not valid JSON ({e}).", HINT) from e
     raise UserError(f"The Studio cannot open {path.name}.", HINT)
+
+
+def _no_checkpoint(path: Path) -> None:
+    """Refuse a zip of PyTorch, of Keras, or of anything else that is no bundle at all."""
+    names: list[str] = []
+    with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+    if any(name.endswith("/data.pkl") for name in names):
+        raise UserError(f"{path.name} holds weights or a model of PyTorch.", TORCH)
+    if "model.weights.h5" in names:
+        raise UserError(f"{path.name} {OTHERS[2][2]}.", OTHERS[2][3])
+    if names and "manifest.json" not in names:
+        raise UserError(f"{path.name} is a zip, but no bundle.", HINT)
 
 
 def bundle_words(path: Path) -> str:

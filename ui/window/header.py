@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Mapping, Sequence
 
 from PySide6.QtCore import Qt, QTimer
@@ -9,6 +10,7 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QFrame, QLabel, QProgressBar, QPushButton, QWidget
 
 from nnjit_studio.model.survey import Survey
+from nnjit_studio.records.estimate import Estimate
 from nnjit_studio.records.outcomes import FASTER, SLOWER
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.state.state import SessionState
@@ -36,15 +38,17 @@ class Figure(QWidget):
         self._label = quiet(QLabel(caption, alignment=Qt.AlignmentFlag.AlignRight))
         vbox(self.number, self._label, on=self, margins=(6, 0, 6, 0))
 
-    def show_value(self, value: str, note: str = "") -> None:
-        """Show a number with its unit; ``note`` takes the place of the caption."""
+    def show_value(self, value: str, note: str = "", tip: str = "") -> None:
+        """Show a number with its unit; ``note`` takes the place of the caption, ``tip`` is added
+        to what the tooltip says.
+        """
         shown = value if value == text.NONE else f"{value}{self._unit}"
         self.number.setText(shown)
         if note != self.note:
             self.note = note
             self._label.setText(note or self._caption)
         self.number.setAccessibleName(f"{self._caption}: {shown} {note}".rstrip())
-        self.setToolTip(f"{self._caption}: {shown} {note}".rstrip())
+        self.setToolTip(f"{self._caption}: {shown} {note}".rstrip() + tip)
 
     def mark(self, name: str) -> None:
         """Give it the colour of a name in the style sheet: ``good``, ``bad``, or of text."""
@@ -122,6 +126,8 @@ class Header(QFrame):
         self.figures = QWidget()
         hbox(self.before, self.now, self.speedup, on=self.figures, spacing=16)
         self._said_below = False
+        self._found: Estimate | None = None
+        self._found_at = datetime.datetime.now()
         row.addWidget(self.figures)
         self._badges = Badges(lambda: [*badges(), *self._busy_badge()])
         row.addWidget(self._badges, 0, Qt.AlignmentFlag.AlignVCenter)
@@ -212,7 +218,10 @@ class Header(QFrame):
         self.speedup.setVisible(gain is not None)
         self.before.show_value(text.time(state.before_ms if told else None))
         ends = f"{text.time(found.low)} to {text.time(found.high)}" if found else ""
-        self.now.show_value(text.time(found.ms if found else None), ends)
+        if found != self._found:
+            self._found, self._found_at = found, datetime.datetime.now()
+        tip = f"\nmedian of {found.count} runs, {self._found_at:%H:%M:%S}" if found else ""
+        self.now.show_value(text.time(found.ms if found else None), ends, tip)
         if gain is None:
             self.speedup.show_value(text.NONE)
         elif not gain.told_apart:

@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
 from nnjit_studio.errors import UserError
 from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.dock.host import Host
-from nnjit_studio.ui.widgets.panel import named
+from nnjit_studio.ui.widgets.panel import inset, named
 from nnjit_studio.ui.window.backend_choice import CHOICES, BackendChoice
 
 ORGANIZATION, APPLICATION = "NNJIT Studio", "nnjit-studio"
@@ -157,10 +157,10 @@ def _field(setting: Preference, value: Any) -> QWidget:
         return QLineEdit(value, placeholderText=setting.none)
     spin: QSpinBox | QDoubleSpinBox
     if isinstance(setting.default, int):
-        spin = QSpinBox()
+        spin = inset(QSpinBox())
         spin.setRange(int(setting.low), int(setting.high))
     else:
-        spin = QDoubleSpinBox()
+        spin = inset(QDoubleSpinBox())
         spin.setRange(setting.low, setting.high)
     spin.setSuffix(setting.unit)
     spin.setSpecialValueText(setting.none)

@@ -54,7 +54,8 @@ def bench_plan_regret(
     most
         Combinations of a model; one with more is left out.
     minutes
-        After which no model is begun, and no combination of the one before is tried any more.
+        After which no model is begun, and no plan of the one before is tried any more: neither by
+        its tuning nor against what that chose.
 
     Raises
     ------
@@ -75,7 +76,7 @@ def bench_plan_regret(
             note(f"{opened.graph.name}: {len(plans)} plans, left out")
             continue
         began_s = time.monotonic()
-        end = list(tune_plan(bench.model, None, Forgetful()))[-1]
+        end = list(tune_plan(bench.model, end_s - began_s, Forgetful()))[-1]
         assert isinstance(end, PlanSettled)
         tuned_s = time.monotonic() - began_s
         note(f"{opened.graph.name}: {end.settings} after {end.rounds} of {len(plans)} plans")

@@ -83,7 +83,10 @@ class Forms(Protocol):
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """How long a plan is tuned, and what a winner has to gain."""
+    """How long a plan is tuned, and what a winner has to gain.
+
+    No round is begun that would end later, if it took as long as the longest one so far.
+    """
 
     seconds: float | None = None
     thresholds: SwapPolicy = SwapPolicy()  # noqa: RUF009
@@ -108,6 +111,7 @@ class PlanRounds:
         self._began_s = clock.monotonic_s()
         self._done: set[str] = set()
         self._gain, self._rounds, self._best_ms = 1.0, 0, 0.0
+        self._longest_s = 0.0
 
     def run(self) -> Iterator[Event]:
         """Every plan one choice away from the one that runs, until none of them is better."""
@@ -123,7 +127,9 @@ class PlanRounds:
                 if self._cancelled() or self._over():
                     reason = "cancelled" if self._cancelled() else "time"
                     break
+                began_s = self._t_s()
                 won = yield from self._round(entry)
+                self._longest_s = max(self._longest_s, self._t_s() - began_s)
                 if won:
                     break  # others are one choice away now
             if reason != "converged":
@@ -139,7 +145,7 @@ class PlanRounds:
 
     def _over(self) -> bool:
         seconds = self._options.seconds
-        return seconds is not None and self._t_s() >= seconds
+        return seconds is not None and self._t_s() + self._longest_s >= seconds
 
     def _pending(self) -> list[PlanEntry]:
         return [e for e in neighbours(self._forms.choices) if e.settings not in self._done]

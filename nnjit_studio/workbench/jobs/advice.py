@@ -44,9 +44,13 @@ from nnjit_studio.workbench.page import SystemClock
 NATIVE, OWN = "ONNX Runtime in float32", "the untouched model in our engine"
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Place:
-    """What all rows are measured with."""
+    """What all rows are measured with.
+
+    What is known of the untouched model comes from the first row's page, which runs both: no row
+    waits for a page of its own.
+    """
 
     model: ModelOnPage
     visits: Visits
@@ -55,6 +59,8 @@ class _Place:
     base: Made
     reference: Arrays
     sentinel_ms: float = 0.0
+    known: bool = False
+    """Whether the untouched model was measured."""
 
     def measure(self, form: Form) -> Iterator[Found]:
         """A form in turns with the untouched one."""
@@ -97,21 +103,8 @@ def advise(
         )
         yield advice
         native = native_outputs(model, opened.path, model.feeds, opened.plan.output_specs)
-        yield replace(advice, phase="measuring the untouched model")
-        base = untouched(model, Path(name))
-        place = _Place(model, visits, options, Path(name), base, native)
-        found = yield from _first(advice, place)
-        if not native:
-            place = replace(place, reference=found.base_outputs)
-        place = replace(place, sentinel_ms=found.sentinel_ms)
-        assert found.measured is not None
-        advice = replace(
-            advice,
-            base=replace(found.measured, outputs=output_errors(found.outputs, place.reference)),
-            reference=NATIVE if native else OWN,
-            rate=found.measured.rate,
-            browser=found.browser,
-        )
+        yield replace(advice, phase="making the untouched model")
+        place = _Place(model, visits, options, Path(name), untouched(model, Path(name)), native)
         waiting = [row for row in advice.rows if row.state != IMPOSSIBLE]
         refused: list[Row] = []
         for i, row in enumerate(waiting):
@@ -126,6 +119,8 @@ def advise(
                 yield advice
             else:
                 advice = yield from _one(advice, row, place, count)
+                advice = yield from _alone(advice, place)
+        advice = yield from _alone(advice, place)
         if whole := together(advice.rows):
             advice = replace(advice, rows=(*advice.rows, whole))
             advice = yield from _one(advice, whole, place)
@@ -208,8 +203,8 @@ def native_outputs(
         return {}
 
 
-def _first(advice: Advice, place: _Place) -> Generator[Advice, None, Found]:
-    """The untouched model alone.
+def _alone(advice: Advice, place: _Place) -> Generator[Advice, None, Advice]:
+    """The untouched model by itself, unless a row has told of it; the advice with it.
 
     Raises
     ------
@@ -217,12 +212,39 @@ def _first(advice: Advice, place: _Place) -> Generator[Advice, None, Found]:
         When it does not run.
     """
     found = Found()
+    if place.known:
+        return advice
     for found in place.measure(place.base.form):
-        if found.measured:
-            yield replace(advice, phase="measuring the untouched model", base=found.measured)
-    if found.refused or found.measured is None:
-        raise PageError(f"The untouched model does not run: {found.refused or 'no samples'}.")
-    return found
+        advice = replace(advice, phase="measuring the untouched model", base=found.base)
+        yield advice
+    advice = _based(advice, found, place)
+    if not place.known:
+        raise PageError("The untouched model does not run: no samples.")
+    return advice
+
+
+def _based(advice: Advice, found: Found, place: _Place) -> Advice:
+    """The advice with what a page has told of the untouched model, the first time.
+
+    Raises
+    ------
+    PageError
+        When that does not run.
+    """
+    if found.by == place.base.form.name:
+        raise PageError(f"The untouched model does not run: {found.refused}")
+    if place.known or found.base is None or not found.base_outputs:
+        return advice
+    native = bool(place.reference)
+    place.reference = place.reference or found.base_outputs
+    place.sentinel_ms, place.known = found.sentinel_ms, True
+    return replace(
+        advice,
+        base=replace(found.base, outputs=output_errors(found.base_outputs, place.reference)),
+        reference=NATIVE if native else OWN,
+        rate=found.base.rate,
+        browser=found.browser,
+    )
 
 
 def _one(
@@ -235,10 +257,12 @@ def _one(
     found, layer = Found(), ""
     try:
         model = place.model
-        made = form_of(model, row, place.folder)
+        made = form_of(model, row, place.folder, place.base)
         for found in place.measure(made.form):
             if found.measured:
                 row = replace(row, measured=found.measured)
+                if not place.known:
+                    advice = replace(advice, base=found.base)
                 advice = replace(with_row(advice, row), phase=f"{count}measuring: {row.title}")
                 yield advice
         if found.measured and not found.refused:
@@ -249,6 +273,7 @@ def _one(
         if place.model.page.cancelled:
             raise UserError("The advice was cancelled.") from None
         found = Found(refused=str(e))
+    advice = _based(advice, found, place)
     row = judged(row, found, place.reference, place.options.max_error, layer)
     rate = min(advice.rate, row.measured.rate) if row.measured else advice.rate
     advice = replace(with_row(advice, row), rate=rate)

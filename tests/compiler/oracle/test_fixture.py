@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from nnjit_studio.compiler.ir.tensor_ir import Axis, Buffer, Load, Program, Stage, Store, Var
 from nnjit_studio.compiler.oracle.fixture import make_fixture
 from nnjit_studio.compiler.recognize.quantised import in_words
+from nnjit_studio.compiler.spelling import program_for
 from nnjit_studio.records import Fixture
 
 Array = NDArray[Any]
@@ -71,6 +72,14 @@ def test_equal_seeds_give_equal_bytes_and_weights_are_packable() -> None:
     assert first.args[0].data != make_fixture("other", dense(5, 7, 8, "gelu")).args[0].data
     assert [a.pack for a in first.args] == [None, (7, 8), None, None, None]
     assert [a.role for a in first.args] == ["input"] * 3 + ["output", "workspace"]
+
+
+@pytest.mark.parametrize("spec", ["matmul:700x9x600:f32", "attention:2x300x300x8:f32"])
+def test_a_reference_tells_each_block_that_it_got_on(spec: str) -> None:
+    """The parent waits for the next one: on a busy machine all of them took 600 seconds."""
+    told: list[int] = []
+    make_fixture(spec, program_for(spec), got_on=lambda: told.append(1))
+    assert len(told) > 2
 
 
 def test_indices_are_valid_for_what_they_gather() -> None:

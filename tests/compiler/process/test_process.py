@@ -18,10 +18,12 @@ from onnx_models import mlp
 from nnjit_studio.compiler.process import codec, worker
 from nnjit_studio.compiler.process.client import MEMORY_BYTES, CompileProcess
 from nnjit_studio.compiler.process.compiler import Compiler
-from nnjit_studio.compiler.process.handlers.registry import handler_of
-from nnjit_studio.compiler.process.operations import SurveyRequest
+from nnjit_studio.compiler.process.handlers import kernels
+from nnjit_studio.compiler.process.handlers.registry import State, handler_of
+from nnjit_studio.compiler.process.operations import FixtureRequest, SurveyRequest
 from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.compiler.process.table import OPERATIONS
+from nnjit_studio.compiler.spelling import program_for
 from nnjit_studio.errors import ModelError, UserError
 from nnjit_studio.records import TIERS
 from nnjit_studio.records.candidate import Candidate
@@ -160,6 +162,14 @@ def test_late_job_is_killed(
     monkeypatch.setitem(OPERATIONS, "CompileRequest", row)
     result = Compiler(process).compile(model.workloads[0], CANDIDATE, TIERS)
     assert "no answer within 0 s" in result.error
+
+
+def test_a_reference_gives_signs_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "SIGN_S", 0.0)
+    told: list[str] = []
+    spec = "matmul:600x8x700:f32"
+    found = kernels.fixture(State(told.append, (), {spec: program_for(spec)}), FixtureRequest(spec))
+    assert len(found.expected) == 1 and len(told) > 3
 
 
 def test_errors_keep_their_class_and_sentence(process: CompileProcess, tmp_path: Path) -> None:

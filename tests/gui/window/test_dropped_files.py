@@ -49,6 +49,34 @@ def test_other_files_are_refused_in_one_sentence(tmp_path, content, sentence):
     assert caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "what", "step"),
+    [
+        ("m.ort", b"\x1c\0\0\0ORTM and more", "ONNX Runtime's own", "made from"),
+        ("m.tflite", b"\x1c\0\0\0TFL3 and more", "TensorFlow Lite", "--tflite"),
+        ("m.h5", b"\x89HDF\r\n\x1a\n", "Keras", "tf2onnx"),
+        ("m.safetensors", b'\x40\0\0\0\0\0\0\0{"w":{"dtype":"F32"}}', "weights", "export"),
+        ("m.pt", "archive/data.pkl", "PyTorch", "torch.onnx.export"),
+        ("m.keras", "model.weights.h5", "Keras", "tf2onnx"),
+        ("photos.zip", "a.jpg", "no bundle", "bundle"),
+        ("models", None, "folder", "one of its files"),
+    ],
+)
+def test_models_in_other_formats_are_told_the_way_to_onnx(tmp_path, name, content, what, step):
+    """A checkpoint of PyTorch was a bundle that "is not whole"."""
+    path = tmp_path / name
+    if content is None:
+        path.mkdir()
+    elif isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr(content, "x")
+    with pytest.raises(UserError, match=what) as caught:
+        drops.recognise(path)
+    assert name in caught.value.error and step in caught.value.hint
+
+
 def test_a_damaged_bundle_and_a_folder_are_answered(qtbot, window, tmp_path):
     path = tmp_path / "b.zip"
     with zipfile.ZipFile(path, "w") as archive:

@@ -139,3 +139,17 @@ def test_the_welcome_page_covers_the_stage_until_a_dock_is_wanted(window):
     window.docks.show("database")
     assert not window.welcome.page.isVisible()
     assert window.docks["database"].seen
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_a_wasm_file_has_the_width_of_the_window(qtbot, window, size):
+    """The engine's tile, alone in the right column, took a quarter of it and showed nothing."""
+    settle(qtbot, window, size)
+    window.actions_by_id["layout_wasm"].trigger()
+    qtbot.wait(50)
+    docks = window.docks
+    assert docks["wasm"].width() >= 0.85 * window.width()
+    assert docks.engine.width() >= 100
+    window.actions_by_id["layout_tune"].trigger()
+    qtbot.wait(50)
+    assert docks.engine.x() >= docks["tuning"].x() > docks["graph"].x()

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { estimate } from "../../../resources/studio/estimate.js";
-import { came, closed, connected, done, formatMs, LATENCIES_SHOWN, sparkline, START, started, threadsText, tokenRate } from "../../../resources/studio/state.js";
+import { came, closed, connected, done, figureOf, LATENCIES_SHOWN, sparkline, START, started, threadsText, timeText, tokenRate } from "../../../resources/studio/state.js";
 
 const load = { type: "load", plan: { name: "minilm" } };
 const measure = { type: "measure", challenger: { workload: "matmul:8x8x8:f32", settings: "x0=8" } };
@@ -50,7 +50,16 @@ test("a closed link says why", () => {
 });
 
 test("milliseconds have three digits", () => {
-  assert.deepEqual([0.1234, 5, 12.34, 123.4].map(formatMs), ["0.12", "5.00", "12.3", "123"]);
+  assert.deepEqual([0.005, 0.1234, 5, 12.34, 123.4].map(timeText), ["5.00 µs", "0.12 ms", "5.00 ms", "12.3 ms", "123 ms"]);
+});
+
+test("a figure has its interval; a tile of the window leaves a model's figure to the window", () => {
+  const ran = after(loaded, infer, { type: "inferred", runs_ms: Array.from({ length: 20 }, (_, i) => 0.005 + i * 1e-4) });
+  assert.deepEqual(figureOf(START, false), { number: "", unit: "", words: "" });
+  assert.deepEqual(figureOf(ran, false), { number: "5.95", unit: "µs", words: "median of 20 · 5.50 µs to 6.40 µs" });
+  assert.deepEqual(figureOf(ran, true), { number: "", unit: "", words: "times of the last 20 runs" });
+  const text = [900, 20, 25].reduce((s, ms) => came(s, { type: "token", ms }), started(loaded, { type: "generate" }));
+  assert.deepEqual(figureOf(text, true), { number: "44.4", unit: "tokens/s", words: "3 tokens, the last 2 · 20.0 ms to 25.0 ms" });
 });
 
 test("the sparkline ends at the right edge and stays inside", () => {
