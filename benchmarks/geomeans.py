@@ -31,6 +31,8 @@ from nnjit_studio.workbench.inputs.values import drawn
 NNJIT = Path(sys.executable).with_name("nnjit")
 LIMIT_S = 600.0
 """Of one command."""
+ROUNDS_S = 90.0
+"""Of a comparison, at most: programs of 3 s a run need them for the pairs of an interval."""
 HEADS = "| model | ONNX Runtime Web ms | untuned ms | ours ms | ratio | interval | with advice |"
 
 
@@ -75,7 +77,8 @@ def compared(name: str, folder: Path, options: argparse.Namespace) -> dict[str, 
         page += shape_args(model, folder / "inputs.npz")
         if options.tune:
             command("tune", str(model), "--seconds", str(options.tune), "--plan", *page)
-        told = json.loads(command("compare", str(model), *page, "--cold", "1", "--json"))
+        rounds = ["--cold", "1", "--seconds", str(ROUNDS_S)]
+        told = json.loads(command("compare", str(model), *page, *rounds, "--json"))
         row = {"model": model.stem, **verdict_of(told)}
         if options.advise:
             limit = ["--max-error", str(options.max_error)]
