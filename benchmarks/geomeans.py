@@ -31,7 +31,9 @@ from nnjit_studio.workbench.inputs.values import drawn
 NNJIT = Path(sys.executable).with_name("nnjit")
 LIMIT_S = 600.0
 """Of one command."""
-HEADS = "| model | ONNX Runtime Web ms | ours ms | ratio | interval | with advice |"
+ROUNDS_S = 90.0
+"""Of a comparison, at most: programs of 3 s a run need them for the pairs of an interval."""
+HEADS = "| model | ONNX Runtime Web ms | untuned ms | ours ms | ratio | interval | with advice |"
 
 
 def main() -> int:
@@ -75,7 +77,8 @@ def compared(name: str, folder: Path, options: argparse.Namespace) -> dict[str, 
         page += shape_args(model, folder / "inputs.npz")
         if options.tune:
             command("tune", str(model), "--seconds", str(options.tune), "--plan", *page)
-        told = json.loads(command("compare", str(model), *page, "--cold", "1", "--json"))
+        rounds = ["--cold", "1", "--seconds", str(ROUNDS_S)]
+        told = json.loads(command("compare", str(model), *page, *rounds, "--json"))
         row = {"model": model.stem, **verdict_of(told)}
         if options.advise:
             limit = ["--max-error", str(options.max_error)]
@@ -111,6 +114,7 @@ def verdict_of(told: Mapping[str, Any]) -> dict[str, Any]:
     ms = {row["who"]: row["ms"]["median"] for row in told["rows"] if row["ms"]}
     return {
         "ort": ms.get("ort"),
+        "untuned": ms.get("untuned"),
         "ours": ms.get("tuned", ms.get("untuned")),
         "ratio": told["ratio"].get("ort"),
         "interval": told["intervals"].get("ort"),
@@ -131,15 +135,12 @@ def best_gain(advice: Mapping[str, Any]) -> float:
 
 def as_line(row: Mapping[str, Any]) -> str:
     """A row of the table."""
+    times = [f"{row[who]:.3g}" if row.get(who) else "" for who in ("ort", "untuned", "ours")]
     if not row.get("ratio"):
-        times = [f"{row[who]:.3g}" if row.get(who) else "" for who in ("ort", "ours")]
-        return f"| {row['model']} | {times[0]} | {times[1]} | | {row['problem']} | |"
+        return f"| {row['model']} | {' | '.join(times)} | | {row['problem']} | |"
     ends = f"{row['interval']['low']:.2f} to {row['interval']['high']:.2f}"
     both = f"{row['ratio'] * row['advice']:.2f}" if "advice" in row else ""
-    return (
-        f"| {row['model']} | {row['ort']:.3g} | {row['ours']:.3g} | {row['ratio']:.2f} | {ends} "
-        f"| {both} |"
-    )
+    return f"| {row['model']} | {' | '.join(times)} | {row['ratio']:.2f} | {ends} | {both} |"
 
 
 def report(
@@ -148,6 +149,7 @@ def report(
     """A dated section with the table and the geometric means of what could be stated."""
     stated = [row for row in rows if row.get("ratio")]
     mean = geomean(row["ratio"] for row in stated)
+    first = geomean(row["ort"] / row["untuned"] for row in stated if row["untuned"])
     advised = [row["ratio"] * row["advice"] for row in stated if "advice" in row]
     tuned = f"after {options.tune:g} s of tuning" if options.tune else "untuned"
     lines = [
@@ -157,6 +159,8 @@ def report(
         f"Geometric mean of {len(stated)} of {len(rows)} models: "
         + (f"**{mean:.2f}**." if mean else "none could be stated."),
     ]
+    if first:
+        lines.append(f"With first kernels, by medians of the same pages: {first:.2f}.")
     if advised:
         lines.append(
             f"With advice within an error of {options.max_error:g}, {len(advised)} models: "
@@ -164,7 +168,7 @@ def report(
         )
     if left:
         lines.append(f"Not begun for want of time: {', '.join(Path(m).stem for m in left)}.")
-    return "\n".join([*lines, "", HEADS, "|---|---|---|---|---|---|", *map(as_line, rows), ""])
+    return "\n".join([*lines, "", HEADS, "|---|---|---|---|---|---|---|", *map(as_line, rows), ""])
 
 
 if __name__ == "__main__":

@@ -98,9 +98,11 @@ def measured(path: Path, seconds: float, threads: str) -> dict[str, Any]:
         try:
             out, err = process.communicate(timeout=CELL_S)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGTERM)
-            process.communicate()
             return {"failed": f"took longer than {CELL_S:g} s"}
+        finally:
+            if process.poll() is None:  # Ctrl+C too: it is in a session of its own
+                os.killpg(process.pid, signal.SIGTERM)
+                process.communicate()
     lines = out.strip().splitlines()
     found = json.loads(lines[-1]) if lines else {"ok": False, "error": err.strip()[-300:]}
     if not found.get("ok"):
