@@ -69,6 +69,7 @@ I64 = np.int64
         ([node("Shape", "v", "s"), node("Cast", "s", "c", to=TensorProto.BOOL),
           node("Cast", "c", to=TensorProto.FLOAT)], {}),
         ([node("ReduceSum", "v no_axes", "y", keepdims=0)], {"no_axes": np.zeros(0, I64)}),
+        ([node("Concat", "v v", "c", axis=0), node("ReduceSum", "c", keepdims=0)], {}),
         # Half of the count, rounded: no multiple of it.
         ([node("Shape", "v", "s"), node("Cast", "s", "f", to=TensorProto.FLOAT),
           node("Mul", "f half", "h"), node("Cast", "h", "i", to=TensorProto.INT64),
@@ -90,7 +91,8 @@ I64 = np.int64
             "flat": np.array([-1]), "whole": np.array([length, 3])})
           for limit, length in ((6, 9), (20, 20), (35, 40))),
     ],
-    ids=["sum", "count", "both", "any", "empty", "half", "rows", "padded", "cut", "all_padded"],
+    ids=["sum", "count", "both", "any", "empty", "twice", "half", "rows", "padded", "cut",
+         "all_padded"],
 )  # fmt: skip
 def test_what_follows_from_places_that_are_not_zero(
     rest: list[onnx.NodeProto], weights: dict[str, np.ndarray], x: np.ndarray, tmp_path: Path
@@ -242,7 +244,6 @@ def test_the_last_of_what_was_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rest", "name"),
     [
-        ([node("Concat", "v v", "c", axis=0), node("ReduceSum", "c", keepdims=0)], "Concat"),
         ([node("Size", "v", "z"), node("Cast", "z", to=1)], "Size"),
         ([node("ReduceMean", "v", keepdims=0)], "ReduceMean"),
         ([node("Add", "v row", "a"), node("ReduceSum", "a", keepdims=0)], "Add"),

@@ -146,9 +146,8 @@ def test_a_wasm_file_has_the_width_of_the_window(qtbot, window, size):
     """The engine's tile, alone in the right column, took a quarter of it and showed nothing."""
     settle(qtbot, window, size)
     window.actions_by_id["layout_wasm"].trigger()
-    qtbot.wait(50)
     docks = window.docks
-    assert docks["wasm"].width() >= 0.85 * window.width()
+    qtbot.waitUntil(lambda: docks["wasm"].width() >= 0.85 * window.width())
     assert docks.engine.width() >= 100
     window.actions_by_id["layout_tune"].trigger()
     qtbot.wait(50)
