@@ -23,7 +23,7 @@ class _Output(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
-        folder = next(p for p in path.absolute().parents if p.exists())
+        folder = next(p for p in path.absolute().parents if os.path.exists(p))
         if not folder.is_dir():
             self.fail(f"{str(folder)!r} is no folder.", param, ctx)
         if not os.access(folder, os.W_OK | os.X_OK):

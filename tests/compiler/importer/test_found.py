@@ -21,7 +21,11 @@ NONE, ALL = np.zeros_like(FEW), np.ones_like(FEW)
 
 
 def model(
-    path: Path, nodes: list[onnx.NodeProto], inputs: dict[str, np.ndarray], **weights: object
+    path: Path,
+    nodes: list[onnx.NodeProto],
+    inputs: dict[str, np.ndarray],
+    opset: int = 17,
+    **weights: object,
 ) -> Path:
     """A model whose result is ``y``, without a type."""
     ports = [
@@ -31,7 +35,7 @@ def model(
     held = [numpy_helper.from_array(np.asarray(a), n) for n, a in weights.items()]
     outputs = [helper.make_empty_tensor_value_info("y")]
     graph = helper.make_graph(nodes, "g", ports, outputs, held)
-    whole = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    whole = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
     whole = onnx.shape_inference.infer_shapes(whole)
     onnx.save(whole, str(path))
     return path
@@ -268,3 +272,11 @@ def test_what_hangs_on_a_size_in_another_way_is_refused(
                  zero=np.array(0))  # fmt: skip
     with pytest.raises(UnsupportedOpError, match=f"{name}.* needs"):
         import_model(path, tmp_path / "w.bin")
+
+
+def test_the_largest_before_opset_10_is_refused(tmp_path: Path) -> None:
+    largest = helper.make_node("TopK", ["c"], ["y", "i"], "largest", k=1, axis=1)
+    rest = [node("Cast", "n", "c", to=TensorProto.FLOAT), largest]
+    path = model(tmp_path / "m.onnx", [node("NonZero", "x", "n"), *rest], {"x": FEW}, opset=9)
+    with pytest.raises(UnsupportedOpError, match="TopK"):
+        import_model(path, tmp_path / "m.bin")

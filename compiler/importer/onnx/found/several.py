@@ -143,6 +143,8 @@ def joined(w: FoundWalk, node: onnx.NodeProto, axis: int) -> None:
 
 def largest(w: FoundWalk, node: onnx.NodeProto) -> None:
     """TopK, along what was found of no more than that."""
+    if len(node.input) != 2:  # before opset 10 the number is an attribute
+        raise too_much(node)
     source, number = node.input
     found, shape = w.of(source)
     axis = attribute_of(node, "axis", -1) % len(shape)
