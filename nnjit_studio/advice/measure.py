@@ -46,8 +46,6 @@ class Found:
     """Of the untouched form, in the same page."""
     refused: str = ""
     """Why one of both does not run."""
-    by: str = ""
-    """The name of that one."""
     outputs: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     """Flat, by name; empty before the end."""
     base_outputs: Mapping[str, NDArray[Any]] = field(default_factory=dict)
@@ -95,8 +93,7 @@ def measure(
                 continue
             if message["refused"]:
                 name, why = next(iter(message["refused"].items()))
-                why = " ".join(why.split())[:REFUSAL_LENGTH] or f"{name} fails."
-                yield Found(refused=why, by=name)
+                yield Found(refused=" ".join(why.split())[:REFUSAL_LENGTH] or f"{name} fails.")
                 return
             yield _found(message, server, base, form, usual_ms)
 
@@ -141,9 +138,8 @@ def _found(
 
     mine, theirs = (_outputs(server, each) if over else {} for each in (form, base))
     return Found(
-        measurement(form), measurement(base), "", "", mine, theirs, min(watch),
-        message["user_agent"],
-    )  # fmt: skip
+        measurement(form), measurement(base), "", mine, theirs, min(watch), message["user_agent"]
+    )
 
 
 def _outputs(server: PageServer, form: Form) -> dict[str, NDArray[Any]]:

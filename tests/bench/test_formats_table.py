@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "models" / "formats.py"
+from scripts import benchmark
 
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> Any:
-    spec = importlib.util.spec_from_file_location("formats_bench", SCRIPT)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = benchmark("models/formats")
     monkeypatch.setattr(module, "NNJIT", [sys.executable, "-c", "import time; time.sleep(600)"])
     return module
 

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "geomeans.py"
+from scripts import benchmark
 
 
 @pytest.fixture
 def script() -> Any:
-    spec = importlib.util.spec_from_file_location("geomeans_bench", SCRIPT)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return benchmark("geomeans")
 
 
 def told(state: str, tuned: float | None, ratio: float | None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -97,12 +97,14 @@ def events_until(
                 if not told and enough(events):
                     told = True
                     send = os.killpg if how == signal.SIGKILL else os.kill
-                    send(pid, how)
+                    with suppress(ProcessLookupError):  # it may have just ended
+                        send(pid, how)
             code = wait()
         finally:
             late.cancel()
             if code is None:
-                os.killpg(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.killpg(pid, signal.SIGKILL)
         said.seek(0)
         assert told, f"{events[-1:]} {said.read()[-3000:]}"
     return events, code

@@ -75,7 +75,10 @@ class Forked:
         self._watcher.connect(served())
         place = {"variables": dict(os.environ), "folder": os.getcwd(), "address": served()}
         socket.send_fds(self._watcher, [json.dumps(job | place).encode()], files)
-        self.pid = int(self._watcher.recv(LARGEST))
+        said = self._watcher.recv(LARGEST)
+        if not said:
+            raise RuntimeError("The server that tests fork from has ended; its stderr says why.")
+        self.pid = int(said)
 
     def is_alive(self) -> bool:
         self.join(0.0)
@@ -207,6 +210,8 @@ def _watch(connection: socket.socket) -> Callable[[], object]:
         os.close(file)
     connection.send(str(pid).encode())
     if connection in select.select([connection, os.pidfd_open(pid)], [], [])[0]:
+        with contextlib.suppress(ProcessLookupError):  # it leads no group: a process of a command
+            os.killpg(pid, signal.SIGKILL)
         os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
     with contextlib.suppress(OSError):

@@ -64,8 +64,8 @@ BOTH = Found(
     base_outputs={"y": np.ones(2)}, sentinel_ms=0.5, browser="b",
 )  # fmt: skip
 
-NO_THREADS = Found(refused="No threads.", by="threads")
-BROKEN_BASE = Found(refused="It fails.", by=BASE)
+NO_THREADS = Found(refused="No threads.")
+BROKEN_BASE = Found(refused="It fails.")
 
 
 def measured_in(monkeypatch, founds):
@@ -107,19 +107,22 @@ def test_the_untouched_model_is_measured_in_the_first_rows_page(monkeypatch):
 
 
 def test_where_the_first_row_fails_the_untouched_model_has_a_page(monkeypatch):
-    told, visited = measured_in(
-        monkeypatch, {"threads": Found(refused="No threads.", by="threads")}
-    )
+    told, visited = measured_in(monkeypatch, {"threads": NO_THREADS})
     assert visited == ["threads", BASE, "direct"] and told.base.ms == MS
     assert [row.state for row in told.rows] == [IMPOSSIBLE, MEASURED]
 
 
-@pytest.mark.parametrize(
-    "founds", [{"threads": BROKEN_BASE}, {"threads": NO_THREADS, BASE: BROKEN_BASE}]
-)
-def test_an_untouched_model_that_does_not_run_ends_the_advice(monkeypatch, founds):
+def test_a_page_without_room_for_both_models_refuses_its_row_alone(monkeypatch):
+    """It was told that the untouched model does not run, and all other rows were lost."""
+    told, visited = measured_in(monkeypatch, {"direct": BROKEN_BASE})
+    assert visited == ["threads", "direct"] and told.base.ms == MS
+    assert [row.state for row in told.rows] == [MEASURED, IMPOSSIBLE]
+
+
+@pytest.mark.parametrize("first", [BROKEN_BASE, NO_THREADS])
+def test_an_untouched_model_that_does_not_run_ends_the_advice(monkeypatch, first):
     with pytest.raises(PageError, match="untouched model does not run: It fails"):
-        measured_in(monkeypatch, founds)
+        measured_in(monkeypatch, {"threads": first, BASE: BROKEN_BASE})
 
 
 def test_what_the_guard_refuses_ahead_is_measured_last(monkeypatch):

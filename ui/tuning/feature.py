@@ -46,7 +46,8 @@ PLAN: Feature[PlanPanel] = Feature(
     actions=(
         Action(
             PLAN_JOB, "&Tune", "Tune the p&lan", "", "model",
-            "Import the model in other ways, and measure each in the running model",
+            "Import the model in other ways, and measure each in the running model, "
+            "within the time of “tune for”",
             "nnjit tune MODEL --plan", place=2,
             do=lambda host: PLAN.show(host).begin(TUNING.panel(host).budget_s),
         ),

@@ -14,7 +14,7 @@ from PySide6.QtCore import QObject, QUrl
 from PySide6.QtWidgets import QMessageBox
 
 from nnjit_studio.bundle import read_bundle
-from nnjit_studio.bundle.manifest import Manifest
+from nnjit_studio.bundle.manifest import MANIFEST_FILE, Manifest
 from nnjit_studio.database.transfer import FORMAT as RECORDS
 from nnjit_studio.errors import UserError
 from nnjit_studio.ui.commands import dialogs
@@ -70,10 +70,10 @@ def recognise(path: Path) -> Dropped:
     UserError
         When the Studio opens no such files, or it is damaged.
     """
-    if path.suffix.lower() == ".onnx":
-        return Dropped(MODEL, path)
     if path.is_dir():
         raise UserError(f"{path.name} is a folder.", "Drop one of its files.")
+    if path.suffix.lower() == ".onnx":
+        return Dropped(MODEL, path)
     try:
         with path.open("rb") as file:
             head = file.read(32)
@@ -105,7 +105,7 @@ def _no_checkpoint(path: Path) -> None:
         raise UserError(f"{path.name} holds weights or a model of PyTorch.", TORCH)
     if "model.weights.h5" in names:
         raise UserError(f"{path.name} {OTHERS[2][2]}.", OTHERS[2][3])
-    if names and "manifest.json" not in names:
+    if names and MANIFEST_FILE not in names:
         raise UserError(f"{path.name} is a zip, but no bundle.", HINT)
 
 

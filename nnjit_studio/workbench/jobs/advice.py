@@ -48,8 +48,8 @@ NATIVE, OWN = "ONNX Runtime in float32", "the untouched model in our engine"
 class _Place:
     """What all rows are measured with.
 
-    What is known of the untouched model comes from the first row's page, which runs both: no row
-    waits for a page of its own.
+    What is known of the untouched model comes from the first page that runs both, or from a page
+    of its own where the row's page did not.
     """
 
     model: ModelOnPage
@@ -215,24 +215,17 @@ def _alone(advice: Advice, place: _Place) -> Generator[Advice, None, Advice]:
     if place.known:
         return advice
     for found in place.measure(place.base.form):
-        advice = replace(advice, phase="measuring the untouched model", base=found.base)
-        yield advice
+        if found.base:
+            advice = replace(advice, phase="measuring the untouched model", base=found.base)
+            yield advice
     advice = _based(advice, found, place)
     if not place.known:
-        raise PageError("The untouched model does not run: no samples.")
+        raise PageError(f"The untouched model does not run: {found.refused or 'no samples'}.")
     return advice
 
 
 def _based(advice: Advice, found: Found, place: _Place) -> Advice:
-    """The advice with what a page has told of the untouched model, the first time.
-
-    Raises
-    ------
-    PageError
-        When that does not run.
-    """
-    if found.by == place.base.form.name:
-        raise PageError(f"The untouched model does not run: {found.refused}")
+    """The advice with what a page has told of the untouched model, the first time."""
     if place.known or found.base is None or not found.base_outputs:
         return advice
     native = bool(place.reference)

@@ -110,7 +110,7 @@ class Text {
   }
 
   /**
-   * Logits are read of the last run alone, so that a GPU goes from one to the next.
+   * Logits are read of the last run, and now and then of a single step, so that a GPU goes from one to the next and few are queued.
    * @param {readonly number[]} prompt
    * @returns {Promise<Float32Array>} logits of what follows it
    */
@@ -120,7 +120,7 @@ class Text {
     while (more && prompt.length - this.length > rows / ROWS_PER_STEP) logits = await this.#extend(prompt);
     for (const id of prompt.slice(this.length)) {
       logits = await this.#add(id);
-      if (this.length % MOST_QUEUED === 0) await logits();
+      if (this.length % MOST_QUEUED === 0 && this.length < prompt.length) await logits();
     }
     return /** @type {() => Promise<Float32Array>} */ (logits)();
   }

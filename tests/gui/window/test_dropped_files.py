@@ -60,6 +60,7 @@ def test_other_files_are_refused_in_one_sentence(tmp_path, content, sentence):
         ("m.keras", "model.weights.h5", "Keras", "tf2onnx"),
         ("photos.zip", "a.jpg", "no bundle", "bundle"),
         ("models", None, "folder", "one of its files"),
+        ("models.onnx", None, "folder", "one of its files"),
     ],
 )
 def test_models_in_other_formats_are_told_the_way_to_onnx(tmp_path, name, content, what, step):
