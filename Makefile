@@ -97,7 +97,7 @@ unit: .venv/ready
 DEVICES ?= 1000000
 KINDS ?= 2000
 crowd-simulation: .venv/ready
-	$(BIN)/python -m nnjit_studio.commons.simulation --devices $(DEVICES) --kinds $(KINDS) \
+	$(BIN)/python benchmarks/crowd/simulation.py --devices $(DEVICES) --kinds $(KINDS) \
 		--seed $(SEED)
 
 # Seven machines and three new ones of which each measures for itself: rounds of the new ones.
@@ -267,7 +267,7 @@ LIE_MINUTES ?= 600
 LIE_OPTIONS ?=
 LIE_MODELS ?= $(MODEL) mobilenet-v2 resnet-18 vit-tiny whisper-tiny-encoder
 lie-test: .venv/ready $(MODEL) sandbox-note
-	$(BIN)/python benchmarks/lie_test.py $(LIE_MODELS) --sessions $(LIE_SESSIONS) \
+	$(BIN)/python benchmarks/lies/lie_test.py $(LIE_MODELS) --sessions $(LIE_SESSIONS) \
 	  --seconds $(LIE_SECONDS) --minutes $(LIE_MINUTES) $(LIE_OPTIONS) $(SANDBOX) --markdown benchmarks/results.md
 
 # Times as fast as ONNX Runtime Web, geometric mean over models of the zoo and of pinned wheels: one

@@ -17,7 +17,8 @@ import re
 import shutil
 from pathlib import Path
 
-from nnjit_studio.bench.gpu.offload_campaign import right_nests
+from offload_campaign import right_nests
+
 from nnjit_studio.foreign_wasm.offload.job import LAB, nests_of, offloaded
 from nnjit_studio.foreign_wasm.offload.plan import in_f16
 from nnjit_studio.wasm_file.module import read

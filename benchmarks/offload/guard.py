@@ -20,13 +20,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from nnjit_studio.bench.gpu.offload_campaign import (
+from offload_campaign import (
     LATE_DEVICE,
     Mutant,
     campaign,
     run_campaign,
     tally,
 )
+
 from nnjit_studio.foreign_wasm.offload.job import Where
 
 PLANTED = Path(__file__).resolve().parents[2] / "tests/offload/planted"

@@ -8,7 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from nnjit_studio.bench.gpu.offload_mutants import disagreement, lifted, mutants, originals
+from offload_mutants import disagreement, lifted, mutants, originals
+
 from nnjit_studio.wasm_file.module import read
 
 PLANTED = Path(__file__).resolve().parents[2] / "tests/offload/planted"

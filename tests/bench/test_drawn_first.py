@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from drawn_first import DrawnFirst, draw
 from onnx_models import mlp
 
-from nnjit_studio.bench.tuner.drawn_first import DrawnFirst, draw
 from nnjit_studio.compiler.process.client import CompileProcess
 from nnjit_studio.compiler.process.compiler import Compiler
 from nnjit_studio.records import DeviceProfile

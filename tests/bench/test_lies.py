@@ -10,10 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pytest
-from numpy.typing import NDArray
-from tuner_fakes import TUNABLE, FakeRunner, Stage
-
-from nnjit_studio.bench.tuner.lies import (
+from lies import (
     BusySession,
     Judged,
     Shown,
@@ -21,6 +18,9 @@ from nnjit_studio.bench.tuner.lies import (
     old_headline,
     ratios_shown,
 )
+from numpy.typing import NDArray
+from tuner_fakes import TUNABLE, FakeRunner, Stage
+
 from nnjit_studio.records import Inference, Kernel, MeasurePolicy, Pulse, RunResult
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.estimate import Ratio

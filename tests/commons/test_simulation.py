@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import crowd_devices as devices
 import numpy as np
 import pytest
-
-from nnjit_studio.commons.simulation import CrowdOptions, CrowdResult, devices, merged, simulate
+from crowd import CrowdOptions, CrowdResult, merged, simulate
 
 HONEST = CrowdOptions(devices=600, kinds=4)
 LIARS = CrowdOptions(devices=600, kinds=4, liars=0.3)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from offload_mutants import disagreement, lifted, mutants, originals
 
-from nnjit_studio.bench.gpu.offload_mutants import disagreement, lifted, mutants, originals
 from nnjit_studio.wasm_file.module import read
 
 PLANTED = Path(__file__).parent / "planted"

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from offload_campaign import LATE_DEVICE, campaign, run_campaign
 
-from nnjit_studio.bench.gpu.offload_campaign import LATE_DEVICE, campaign, run_campaign
 from nnjit_studio.foreign_wasm.offload.cases import Case
 from nnjit_studio.foreign_wasm.offload.detect import verdicts
 from nnjit_studio.foreign_wasm.offload.job import Where, case_of, run_cases

@@ -8,7 +8,7 @@ import os
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
-from nnjit_studio.commons.simulation.crowd import CrowdOptions, merged, simulate
+from crowd import CrowdOptions, merged, simulate
 
 _CHUNK = 10
 """Kinds that a process takes at a time."""

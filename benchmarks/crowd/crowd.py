@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+from crowd_devices import Device, Kind
+from crowd_tuning import LITE, Outcome, ballot, tune
 
 from nnjit_studio.commons.rule import Ballot, Belief, believe
-from nnjit_studio.commons.simulation.devices import Device, Kind
-from nnjit_studio.commons.simulation.tuning import LITE, Outcome, ballot, tune
 
 
 @dataclass(frozen=True)

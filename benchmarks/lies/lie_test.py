@@ -1,6 +1,6 @@
 """Sessions among busy processes, whose ratios are taken again on the quiet machine.
 
-`python benchmarks/lie_test.py MODEL ...` prints every shown speed-up with its repetition, and
+`python benchmarks/lies/lie_test.py MODEL ...` prints every shown speed-up with its repetition, and
 exits with 1 when an interval excludes what was found quietly. MODEL is a file or a name of
 `nnjit sample`. About a minute a session. With `--keep FILE` each session becomes a line of FILE
 and is not repeated; `--repeat FILE` does that later, when nothing else runs.
@@ -16,9 +16,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from nnjit_studio.bench.conditions import load_average, measured_on
-from nnjit_studio.bench.report import append
-from nnjit_studio.bench.tuner.lies import (
+from lies import (
     BusySession,
     Judged,
     as_row,
@@ -28,6 +26,9 @@ from nnjit_studio.bench.tuner.lies import (
     open_for_lies,
     repeat,
 )
+
+from nnjit_studio.bench.conditions import load_average, measured_on
+from nnjit_studio.bench.report import append
 from nnjit_studio.cli.bench.options import cold, scratch
 from nnjit_studio.errors import NnjitError
 from nnjit_studio.records.target_options import TargetOptions

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from nnjit_studio.bench.gpu.offload_mutants import memory_of, mutants, ran
-from nnjit_studio.bench.gpu.offload_wrong import wrong_kernels, wrong_plans
+from offload_mutants import memory_of, mutants, ran
+from offload_wrong import wrong_kernels, wrong_plans
+
 from nnjit_studio.foreign_wasm.offload.cases import Case, Fault
 from nnjit_studio.foreign_wasm.offload.detect import verdicts
 from nnjit_studio.foreign_wasm.offload.extract import ENTRY, Extract, extract

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from crowd_devices import DEFAULT, SETTINGS, Device
 
 from nnjit_studio.commons.rule import Ballot, Belief, extended_space, kept_promise
-from nnjit_studio.commons.simulation.devices import DEFAULT, SETTINGS, Device
 
 LITE = tuple(f"c{index}" for index in range(SETTINGS))
 """The lite space of every simulated device."""

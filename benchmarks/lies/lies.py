@@ -15,8 +15,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from drawn_first import DrawnFirst, draw
+
 from nnjit_studio.bench.report import Report, Table
-from nnjit_studio.bench.tuner.drawn_first import DrawnFirst, draw
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records import Kernel
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS
