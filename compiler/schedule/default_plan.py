@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nnjit_studio.compiler.ir.affine import LANES, affine, bounds_of, loads, rewrite, variables
+from nnjit_studio.compiler.ir.affine import LANES, affine, loads, rewrite, variables
+from nnjit_studio.compiler.ir.apart import Walk, stay_apart
 from nnjit_studio.compiler.ir.dtypes import computed
 from nnjit_studio.compiler.ir.lanes import Lanes
 from nnjit_studio.compiler.ir.rewrite import (
     int32,
-    loops_in,
     map_steps,
     resolve,
     resolve_value,
@@ -77,7 +77,7 @@ def plans_of(program: Program) -> tuple[list[StagePlan], int]:
         extents = {tuple(a.extent for a in plan.spatial[:count]) for plan in plans}
         lost = sum(a.points for a, b in zip(free, plans, strict=True) if a.lanes != b.lanes)
         small = lost * _SMALL_PART <= sum(plan.points for plan in plans)
-        if len(extents) == 1 and small and _stays(program, plans, count):
+        if len(extents) == 1 and small and _stay_apart(plans, count):
             return plans, count
     return free, 0
 
@@ -191,32 +191,13 @@ def reduction(store: Store, body: Sequence[Store]) -> tuple[str, Expr] | None:
     return None
 
 
-def _stays(program: Program, plans: Sequence[StagePlan], count: int) -> bool:
-    """Whether each point of the leading axes touches a part of its own of every result."""
+def _stay_apart(plans: Sequence[StagePlan], count: int) -> bool:
     written = {s.buffer for plan in plans for s in (*plan.body, *stores_in(plan.steps))}
-    steps: dict[str, tuple[int, ...]] = {}
-    for plan in plans:
-        outer = plan.spatial[:count]
-        known = {a.var: (0, a.extent - 1) for a in (*plan.spatial, *plan.reduce)}
-        known.update({loop.var: (0, loop.extent - 1) for loop in loops_in(plan.steps)})
-        known.update({a.var: (0, 0) for a in outer})
-        for buffer, index in _accesses(plan):
-            if buffer not in written:
-                continue
-            linear = affine(index)
-            factors = dict(linear.terms)
-            mine = tuple(factors.get(a.var, 0) for a in outer)
-            mixed = any(
-                not isinstance(atom, str) and variables(atom) & {a.var for a in outer}
-                for atom in factors
-            )
-            low, high = bounds_of(linear, known)
-            if mixed or steps.setdefault(buffer, mine) != mine or low < 0 or high >= mine[-1]:
-                return False
-            for i in range(count - 1):
-                if mine[i] < outer[i + 1].extent * mine[i + 1]:
-                    return False
-    return True
+    walks = (
+        Walk(p.spatial[:count], (*p.spatial[count:], *p.reduce), p.steps, _accesses(p))
+        for p in plans
+    )
+    return stay_apart(walks, written)
 
 
 def _accesses(plan: StagePlan) -> list[tuple[str, Expr]]:

@@ -46,7 +46,6 @@ from nnjit_studio.ui.dock.job_table import JobTable
 from nnjit_studio.ui.state.jobs import Job
 from nnjit_studio.ui.widgets.labels import quiet
 from nnjit_studio.ui.widgets.panel import named, push_button, vbox
-from nnjit_studio.ui.widgets.tables import OwnOrder
 from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.workbench import jobs
 from nnjit_studio.workbench.advice_forms import Plain
@@ -81,13 +80,7 @@ class AdvicePanel(JobTable):
         self._reopens = self._low = False
         self.buttons: dict[str, QPushButton] = {}
         super().__init__(host, "Make it faster", COLUMNS, JOB, EMPTY)
-        own = OwnOrder()
-        own.setSourceModel(self.model)
-        self.proxy = own
-        self.view.setModel(own)
-        self.view.setSortingEnabled(False)
-        self.view.selectionModel().selectionChanged.connect(self._pick)
-        self.filter.hide()
+        self.keep_order(self._pick)
         self._dress_cells(host.theme)
         self.limit = named(
             QLineEdit(f"{MAX_ERROR:g}"), "Error limit",

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QLabel
-
 from nnjit_studio.analysis.backends import BackendComparison, StepPair, why
 from nnjit_studio.ui.dock.host import Host
-from nnjit_studio.ui.dock.job_table import JobTable
+from nnjit_studio.ui.dock.job_table import AnsweringTable
 from nnjit_studio.ui.widgets import text
-from nnjit_studio.ui.widgets.panel import ground
 from nnjit_studio.ui.widgets.tables import Column
 
 EMPTY = "Nothing compared yet: F8 runs the open model in Wasm and on WebGPU, and says why."
@@ -38,26 +35,18 @@ COLUMNS = (
 )
 
 
-class BackendsPanel(JobTable):
+class BackendsPanel(AnsweringTable):
     """The sentences above, the steps below, those with the largest difference first."""
 
     result: BackendComparison | None
 
     def __init__(self, host: Host) -> None:
         super().__init__(host, "Wasm or WebGPU", COLUMNS, "faster", EMPTY)
-        self.answer = ground(QLabel(wordWrap=True))
-        self.answer.setContentsMargins(10, 2, 10, 6)
-        self.answer.hide()
-        self.box.insertWidget(1, self.answer)
 
     def fill(self) -> None:
         steps = self.result.steps if self.result else ()
-        ranked = sorted(steps, key=lambda s: -abs(s.wasm_ms - s.webgpu_ms))
-        self.model.set_rows(ranked, keep=False)
-        reasons = why(self.result)[1:] if self.result else []
-        self.answer.setText(" ".join(reasons))
-        self.answer.setVisible(bool(reasons))
+        self.fill_with(sorted(steps, key=lambda s: -abs(s.wasm_ms - s.webgpu_ms)))
 
-    def sentence(self) -> str:
+    def words(self) -> list[str]:
         assert self.result is not None
-        return why(self.result)[0]
+        return why(self.result)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from PySide6.QtWidgets import QLabel
-
 from nnjit_studio.analysis.browsers import BrowserComparison, Ratio
 from nnjit_studio.analysis.browsers.tables import headline
 from nnjit_studio.ui.dock.host import Host
-from nnjit_studio.ui.dock.job_table import JobTable
+from nnjit_studio.ui.dock.job_table import AnsweringTable
 from nnjit_studio.ui.widgets import text
-from nnjit_studio.ui.widgets.panel import ground
 from nnjit_studio.ui.widgets.tables import Column
 
 EMPTY = (
@@ -70,24 +67,17 @@ COLUMNS = (
 )  # fmt: skip
 
 
-class BrowsersPanel(JobTable):
+class BrowsersPanel(AnsweringTable):
     """The sentences above, a line for each workload and browser below."""
 
     result: BrowserComparison | None
 
     def __init__(self, host: Host) -> None:
         super().__init__(host, "Browsers", COLUMNS, "browsers", EMPTY)
-        self.answer = ground(QLabel(wordWrap=True))
-        self.answer.setContentsMargins(10, 2, 10, 6)
-        self.answer.hide()
-        self.box.insertWidget(1, self.answer)
 
     def fill(self) -> None:
-        self.model.set_rows(lines_of(self.result) if self.result else [], keep=False)
-        words = headline(self.result).split("\n")[1:] if self.result else []
-        self.answer.setText(" ".join(words))
-        self.answer.setVisible(bool(words))
+        self.fill_with(lines_of(self.result) if self.result else [])
 
-    def sentence(self) -> str:
+    def words(self) -> list[str]:
         assert self.result is not None
-        return headline(self.result).split("\n")[0]
+        return headline(self.result).split("\n")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QLabel
 
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.widgets.labels import caption
-from nnjit_studio.ui.widgets.panel import push_button
-from nnjit_studio.ui.widgets.tables import Column, TablePanel
+from nnjit_studio.ui.widgets.panel import ground, push_button
+from nnjit_studio.ui.widgets.tables import Column, OwnOrder, TablePanel
 
 NO_MODEL, OPENING = "Open a model first (Ctrl+O).", "The model is being opened."
 OUTDATED = "Kernels or inputs may have changed since. "
@@ -45,6 +46,15 @@ class JobTable(TablePanel):
         self._session.done.connect(self._done)
         self._follow()
         self._tell()
+
+    def keep_order(self, pick: Callable[[], None]) -> None:
+        """Show rows as they are given, without sorting or filter; ``pick`` follows the choice."""
+        self.proxy = OwnOrder()
+        self.proxy.setSourceModel(self.model)
+        self.view.setModel(self.proxy)
+        self.view.setSortingEnabled(False)
+        self.view.selectionModel().selectionChanged.connect(pick)
+        self.filter.hide()
 
     def refresh(self, changes: frozenset[str]) -> None:
         if "phase" in changes and self._session.busy == self._job:
@@ -108,3 +118,30 @@ class JobTable(TablePanel):
             self._tell()
         elif job == "open":
             self.show_result(None)
+
+
+class AnsweringTable(JobTable):
+    """Has what its result says in words above the rows; its first sentence is the caption."""
+
+    def __init__(
+        self, host: Host, title: str, columns: Sequence[Column], job: str, empty: str
+    ) -> None:
+        super().__init__(host, title, columns, job, empty)
+        self.answer = ground(QLabel(wordWrap=True))
+        self.answer.setContentsMargins(10, 2, 10, 6)
+        self.answer.hide()
+        self.box.insertWidget(1, self.answer)
+
+    def words(self) -> Sequence[str]:
+        """The sentences of the result."""
+        raise NotImplementedError
+
+    def fill_with(self, rows: Sequence[Any]) -> None:
+        """Show these rows, and the words above them."""
+        self.model.set_rows(rows, keep=False)
+        said = " ".join(self.words()[1:]) if self.result else ""
+        self.answer.setText(said)
+        self.answer.setVisible(said != "")
+
+    def sentence(self) -> str:
+        return self.words()[0]

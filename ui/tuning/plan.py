@@ -11,7 +11,7 @@ from nnjit_studio.ui.state.jobs import Job
 from nnjit_studio.ui.state.plan import PlanProgress
 from nnjit_studio.ui.tuning.space import interval
 from nnjit_studio.ui.widgets import text
-from nnjit_studio.ui.widgets.tables import Column, OwnOrder
+from nnjit_studio.ui.widgets.tables import Column
 from nnjit_studio.workbench.plan_forms import tune_plan
 
 JOB = "tune_plan"
@@ -42,13 +42,7 @@ class PlanPanel(JobTable):
 
     def __init__(self, host: Host) -> None:
         super().__init__(host, "Plan", COLUMNS, JOB, EMPTY)
-        own = OwnOrder()
-        own.setSourceModel(self.model)
-        self.proxy = own
-        self.view.setModel(own)
-        self.view.setSortingEnabled(False)
-        self.view.selectionModel().selectionChanged.connect(self._pick)
-        self.filter.hide()
+        self.keep_order(self._pick)
         self.show_result(self._session.state.plan)
 
     def begin(self, seconds: float | None) -> bool:

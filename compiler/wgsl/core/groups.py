@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from nnjit_studio.compiler.ir.affine import affine, bounds_of, loads, rewrite, stride, variables
+from nnjit_studio.compiler.ir.apart import Walk, stay_apart
 from nnjit_studio.compiler.ir.rewrite import int32, loops_in, map_steps, substitute
 from nnjit_studio.compiler.ir.tensor_ir import Axis, Expr, Load, Program, Store, Var
 from nnjit_studio.compiler.recognize.recurrent import widest
@@ -160,7 +161,7 @@ def _together(program: Program, nests: Sequence[Nest], plain: frozenset[str]) ->
         extents = [a.extent for a in outer]
         if any([a.extent for a in n.spatial[:count]] != extents for n in nests):
             continue
-        if not _stays(nests, count):
+        if not _stay_apart(nests, count):
             continue
         renamed = [_renamed(nest, i, outer) for i, nest in enumerate(nests)]
         tidied = collapsed(renamed, "spatial", count)
@@ -228,34 +229,17 @@ def is_packed(program: Program, buffer: str, plain: frozenset[str]) -> bool:
     return buffer not in plain and program.buffer(buffer).dtype in PACKED
 
 
-def _stays(nests: Sequence[Nest], count: int) -> bool:
-    """Whether each point of the leading axes touches a part of its own of every result."""
-    written = {name for nest in nests for name in nest.written}
-    steps: dict[str, tuple[int, ...]] = {}
-    for nest in nests:
-        outer = nest.spatial[:count]
-        names = {a.var for a in outer}
-        known = {a.var: (0, a.extent - 1) for a in (*nest.spatial, *nest.reduce)}
-        known.update({loop.var: (0, loop.extent - 1) for loop in loops_in(nest.steps)})
-        known.update({a.var: (0, 0) for a in outer})
-        accesses = [(s.buffer, s.index) for s in nest.stores]
-        accesses += [(load.buffer, load.index) for load in nest.reads]
-        for buffer, index in accesses:
-            if buffer not in written:
-                continue
-            linear = affine(index)
-            factors = dict(linear.terms)
-            mine = tuple(factors.get(a.var, 0) for a in outer)
-            mixed = any(not isinstance(t, str) and variables(t) & names for t in factors)
-            low, high = bounds_of(linear, known)
-            if not outer:
-                continue
-            if mixed or steps.setdefault(buffer, mine) != mine or low < 0 or high >= mine[-1]:
-                return False
-            for i in range(count - 1):
-                if mine[i] < outer[i + 1].extent * mine[i + 1]:
-                    return False
-    return True
+def _stay_apart(nests: Sequence[Nest], count: int) -> bool:
+    walks = (
+        Walk(
+            n.spatial[:count],
+            (*n.spatial[count:], *n.reduce),
+            n.steps,
+            [*((s.buffer, s.index) for s in n.stores), *((x.buffer, x.index) for x in n.reads)],
+        )
+        for n in nests
+    )
+    return stay_apart(walks, {name for nest in nests for name in nest.written})
 
 
 def _with_team(program: Program, group: Group, plain: frozenset[str]) -> Group:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any
 
 from nnjit_studio.bench.conditions import load_average, measured_on
 from nnjit_studio.bench.report import Report, Table
+from nnjit_studio.bench.statistics import geomean
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records import Kernel, MeasurePolicy
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS
@@ -86,17 +85,12 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "winners": len(rows),
         **{name.replace(" ", "_"): outcomes.count(name) for name in _OUTCOMES},
         "hold": outcomes.count(FASTER) / len(rows) if rows else None,
-        "hot": _geomean(row["speedup"] for row in timed),
-        "in_place": _geomean(row["in_place"]["speedup"] for row in timed),
+        "hot": geomean(row["speedup"] for row in timed),
+        "in_place": geomean(row["in_place"]["speedup"] for row in timed),
     }
 
 
 _OUTCOMES = (FASTER, NOT_TOLD_APART, SLOWER)
-
-
-def _geomean(values: Iterator[float] | Sequence[float]) -> float | None:
-    logs = [math.log(v) for v in values]
-    return math.exp(statistics.fmean(logs)) if logs else None
 
 
 def _tuned(bench: Workbench, seconds: float, confirm: bool) -> Iterator[Winner]:
