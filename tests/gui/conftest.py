@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from dataclasses import replace
 
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
 
@@ -16,9 +17,11 @@ from pytestqt.qtbot import QtBot
 from verdicts import fake_peer
 from waiting import PATIENCE_S
 
+from nnjit_studio.foreign_wasm.inspection import survey
 from nnjit_studio.ui.kernel import settings as kernel_settings
 from nnjit_studio.ui.opening import kept_inputs
 from nnjit_studio.ui.startup import app
+from nnjit_studio.ui.wasm import reading
 from nnjit_studio.ui.widgets import worker
 from nnjit_studio.verdict import peers
 
@@ -103,6 +106,22 @@ def window(qtbot, workbench, settings):
     qtbot.addWidget(made, before_close_func=lambda w: finish(qtbot, workbench, w))
     made.show()
     return made
+
+
+SURVEYS = {}
+
+
+@pytest.fixture
+def read_once(monkeypatch):
+    """A file is read by a process once, whichever test is first: one start costs half a test."""
+
+    def survey_file(path, **options):
+        data = path.read_bytes()
+        if data not in SURVEYS:
+            SURVEYS[data] = survey.survey_file(path, **options)
+        return replace(SURVEYS[data], path=path)
+
+    monkeypatch.setattr(reading, "survey_file", survey_file)
 
 
 class NoVisits:

@@ -17,6 +17,7 @@ from nnjit_studio.ui.wasm.colours import FINDINGS, VECTORS
 from nnjit_studio.ui.wasm.layout import Box, squarified
 from nnjit_studio.ui.wasm.tables import finding_columns, rows_of
 
+pytestmark = pytest.mark.usefixtures("read_once")
 BODIES = (build.products(8, 8), build.ifs(10, 4), build.nops(100_500))
 
 

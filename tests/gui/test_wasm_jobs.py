@@ -31,6 +31,7 @@ from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.wasm import jobs
 from nnjit_studio.ui.wasm.live_state import OWN, LiveState, name_of
 
+pytestmark = pytest.mark.usefixtures("read_once")
 PLANTED = Path(__file__).parents[1] / "offload" / "planted" / "planted-o3-simd.wasm"
 A, B = (f"x0=8,y0={y0},r0=4,x1=8,y1={y0},r1=256,order=nm,pack=1" for y0 in (6, 5))
 
