@@ -11,6 +11,11 @@ SANDBOX := $(if $(ROOT),--no-sandbox)
 
 setup: .venv/ready
 
+# A worktree may link to the .venv of another checkout, which would run the worktree's program then.
+ifneq ($(shell [ -L .venv ] && echo link),)
+.venv/ready:
+	@echo "This .venv is a link: only the checkout that owns it installs into it."
+else
 .venv/ready: pyproject.toml requirements-samples.txt requirements-tests.txt .ci/system.sh
 	.ci/system.sh python $(PYTHON)
 	[ -x $(BIN)/python ] || $(PYTHON) -m venv .venv
@@ -19,6 +24,7 @@ setup: .venv/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python -r requirements-tests.txt
 	.ci/system.sh qt $(BIN)/python
 	touch $@
+endif
 
 $(MODEL): .venv/ready
 	@mkdir -p $(OUT)

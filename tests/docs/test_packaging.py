@@ -31,6 +31,22 @@ def test_every_package_on_disk_is_found(monkeypatch: pytest.MonkeyPatch) -> None
     assert set(given["packages"]) == found
 
 
+def test_a_worktree_installs_nothing_into_the_environment_of_another(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_bytes((ROOT / "Makefile").read_bytes())
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "owner").mkdir()
+    command = ("make", "-C", str(tmp_path), "-n", "-B", ".venv/ready", "PYTHON=python3")
+    (tmp_path / ".venv").symlink_to("owner")
+    linked = subprocess.run(command, capture_output=True, text=True)
+    assert linked.returncode == 0 and "pip install" not in linked.stdout
+    (tmp_path / ".venv").unlink()
+    for needed in ("requirements-samples.txt", "requirements-tests.txt", ".ci/system.sh"):
+        (tmp_path / needed).parent.mkdir(exist_ok=True)
+        (tmp_path / needed).touch()
+    owned = subprocess.run(command, capture_output=True, text=True)
+    assert owned.returncode == 0 and "pip install" in owned.stdout
+
+
 def test_every_resource_ships_but_the_types_and_the_npm_package() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     resources = ROOT / "resources"
