@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-IMPLEMENTATIONS = ("navigator", "bridge")
-"""``navigator`` is the page's own ``navigator.gpu``; ``bridge`` is wgpu-native behind the hub."""
-
-
 DEFAULT_LIMITS: Mapping[str, int] = {
     "maxComputeInvocationsPerWorkgroup": 256,
     "maxComputeWorkgroupStorageSize": 16384,
@@ -31,7 +27,7 @@ class GpuProfile:
     description: str = ""
     driver: str = ""
     implementation: str = "navigator"
-    """One of :data:`IMPLEMENTATIONS`."""
+    """``navigator``: the page's own ``navigator.gpu``; ``bridge``: wgpu-native behind the hub."""
     is_fallback: bool = False
     """Whether it is software on the processor: never called a GPU."""
     features: tuple[str, ...] = ()

@@ -19,9 +19,7 @@ SECONDS = 30.0
 """Of each browser's session."""
 
 
-def compare_installed(
-    bench: Workbench, on_phase: OnPhase, seconds: float = SECONDS
-) -> BrowserComparison:
+def compare_installed(bench: Workbench, on_phase: OnPhase) -> BrowserComparison:
     """Tune the open model in every browser that is found, in Wasm; the page of ``bench`` rests.
 
     Raises
@@ -59,4 +57,4 @@ def compare_installed(
 
     names = [browser.name for browser in browsers.find_all()]
     feeds = dict(bench.model.feeds)
-    return compare_browsers(within, names, opened.path, seconds, phase, feeds, told)
+    return compare_browsers(within, names, opened.path, SECONDS, phase, feeds, told)

@@ -38,6 +38,6 @@ def text_font(size: str = "body", weight: int = 400) -> QFont:
     return _font(TEXT_FACE, PIXELS[size], weight)
 
 
-def code_font(size: str = "small", weight: int = 400) -> QFont:
-    """The code face at a size of the tokens."""
-    return _font(CODE_FACE, PIXELS[size], weight)
+def code_font() -> QFont:
+    """The code face, small."""
+    return _font(CODE_FACE, PIXELS["small"], 400)

@@ -49,5 +49,5 @@ def moved(term: str, by: int) -> str:
     return f"({term} + {by % (1 << 32)}u)" if by else term
 
 
-def indented(lines: list[str], depth: int = 1) -> list[str]:
-    return ["  " * depth + line if line else line for line in lines]
+def indented(lines: list[str]) -> list[str]:
+    return ["  " + line if line else line for line in lines]

@@ -273,15 +273,15 @@ def _rows(fought: Sequence[Fought]) -> list[dict[str, Any]]:
     return rows
 
 
-def upper_bound(events: int, trials: int, confidence: float = 0.95) -> float:
-    """Upper end of the one-sided exact interval of a share.
+def upper_bound(events: int, trials: int) -> float:
+    """Upper end of the one-sided exact 95 % interval of a share.
 
     C. J. Clopper, E. S. Pearson, "The Use of Confidence or Fiducial Limits",
     Biometrika 26(4), 1934.
     """
     from scipy.stats import binomtest
 
-    found = binomtest(events, trials, alternative="less").proportion_ci(confidence, "exact")
+    found = binomtest(events, trials, alternative="less").proportion_ci(0.95, "exact")
     return float(found.high)
 
 

@@ -44,14 +44,14 @@ def softmax_program(rows: int, columns: int) -> Program:
     )
 
 
-def layernorm_program(rows: int, columns: int, epsilon: float = 1e-5) -> Program:
-    """``(x - mean) / sqrt(variance + epsilon) * scale + shift`` of each row."""
+def layernorm_program(rows: int, columns: int) -> Program:
+    """``(x - mean) / sqrt(variance + 1e-5) * scale + shift`` of each row."""
     here = row_major((("i", rows), ("j", columns)))
     x = Load("x", _along(rows, columns))
     mean = Load("sum", Var("i")) / f32(columns)
     mean_of_squares = Load("squares", Var("i")) / f32(columns)
     variance = mean_of_squares - mean * mean
-    inverse = Call("rsqrt", (variance + f32(epsilon),))
+    inverse = Call("rsqrt", (variance + f32(1e-5),))
     normal = (Load("x", here) - mean) * inverse
     scaled = normal * Load("scale", Var("j"))
     return Program(

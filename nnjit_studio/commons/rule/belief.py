@@ -117,14 +117,12 @@ def _challengers(best: Sequence[Standing], others: Iterable[Standing]) -> tuple[
     return tuple(sorted(bolder, key=lambda s: (-s.speedup, s.settings))[:CHALLENGERS])
 
 
-def two_levels(
-    exact: Sequence[Ballot], family: Sequence[Ballot], fewest: int = FEWEST
-) -> Belief | None:
+def two_levels(exact: Sequence[Ballot], family: Sequence[Ballot]) -> Belief | None:
     """What devices of this exact kind say; else what those of its family do."""
-    own = believe(exact, fewest)
+    own = believe(exact)
     if own is not None and own.best:
         return own
-    wide = believe(family, fewest)
+    wide = believe(family)
     if wide is None or not wide.best:
         return own or wide
     return replace(wide, of_family=True)
