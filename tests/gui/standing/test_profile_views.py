@@ -14,8 +14,9 @@ from nnjit_studio.analysis.profile import findings, trace_events
 from nnjit_studio.analysis.profile.findings import DIFF, IN_THE_PAGE, LEDGER, MEMORY, SHOW, TUNE
 from nnjit_studio.ui.profile.compare import _tone
 from nnjit_studio.ui.profile.ledger import cold_bars, warm_bars
+from nnjit_studio.ui.profile.roofline import StepRoofline
 from nnjit_studio.ui.profile.timeline import LABELS_WIDTH, Timeline, _tick_us, processes
-from nnjit_studio.ui.profile.trace import BOTH
+from nnjit_studio.ui.profile.trace import BOTH, TraceView
 from nnjit_studio.ui.widgets.theme import LIGHT
 
 
@@ -142,11 +143,10 @@ def test_the_roofline_has_the_steps_that_compute(profiled):
     assert len(x) == 4
 
 
-def test_the_name_of_the_roof_is_not_cut_in_a_low_plot(qtbot, profiled):
-    plot = profiled.profile.roofline
-    profiled.profile.tabs.setCurrentWidget(plot)
-    plot.setParent(None)
+def test_the_name_of_the_roof_is_not_cut_in_a_low_plot(qtbot, workbench):
+    plot = StepRoofline(LIGHT)
     qtbot.addWidget(plot)
+    plot.show_profile(profile_of(workbench.model))
     plot.resize(700, 190)
     plot.show()
     plot.grab()
@@ -303,12 +303,15 @@ def test_a_file_that_is_no_profile_is_told_and_changes_nothing(qtbot, profiled, 
 
 
 @pytest.fixture
-def layered(qtbot, window, workbench):
+def layered(qtbot, workbench):
     """A profile whose steps lie in two layers, and the one before it."""
     found = profile_of(workbench.model)
     names = ("/model/a/n1", "/model/a/n2", "/model/b/n3", "/model/b/n4")
     steps = tuple(replace(s, node=n) for s, n in zip(found.steps, names, strict=True))
-    view = window.profile.trace
+    view = TraceView(LIGHT)
+    qtbot.addWidget(view)
+    view.resize(900, 300)
+    view.show()
     view.show_profile(replace(found, steps=steps))
     view.show_before(replace(found, steps=tuple(replace(s, ms=2 * s.ms) for s in steps)))
     return view
