@@ -334,6 +334,7 @@ RULES: dict[str, Callable[[Rewriter], bool]] = {
     "LSTM": recurrent,
     "LayerNormalization": layer_normalization,
     "LpNormalization": _lp_normalization,
+    "LpPool": pooled.lp_pool,
     "MatMul": quantised.matmul,
     "MaxPool": pooled.max_pool,
     "MeanVarianceNormalization": _mean_variance,
