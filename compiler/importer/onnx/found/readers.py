@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from nnjit_studio.compiler.importer.onnx.found.regions import from_the_end, regions, rows, scatter
 from nnjit_studio.compiler.importer.onnx.found.several import joined, largest, numbers
 from nnjit_studio.compiler.importer.onnx.found.walk import Found, FoundWalk, along, too_much
 from nnjit_studio.compiler.importer.onnx.walk import Walk, attribute_of
@@ -131,12 +132,8 @@ def _gather(w: FoundWalk, node: onnx.NodeProto) -> None:
             if found is not None:
                 raise too_much(node)
             found = along(rows, rows.axis + (len(given) - 1 if rows.axis > axis else 0))
-        else:  # places below zero count from the last that is there
-            kind = helper.tensor_dtype_to_np_dtype(w.types[places].tensor_type.elem_type)
-            whole = w.emit("Cast", w.times(rows), to=helper.np_dtype_to_tensor_dtype(kind))
-            below = w.raw("Less", places, w.constant(np.array(0, kind)))
-            one = w.emit("Reshape", whole, w.constant(np.array([], np.int64)))
-            places = w.raw("Where", below, w.raw("Add", places, one), places)
+        else:
+            places = from_the_end(w, places, rows)
     _with(node, data, places)
     if found is None:
         Walk.plain(w, node)
@@ -211,11 +208,31 @@ def _reduce(w: FoundWalk, node: onnx.NodeProto) -> None:
         before = 0 if kept else sum(a < found.axis for a in axes)
         w.keep(node, along(found, found.axis - before))
         return
+    if node.op_type == "ReduceMean":
+        _mean(w, node, axes)
+        return
     value = {"ReduceMax": -math.inf, "ReduceMin": math.inf, "ReduceSum": 0}.get(node.op_type)
     kind = helper.tensor_dtype_to_np_dtype(w.types[node.input[0]].tensor_type.elem_type)
     if value is None or (kind.kind != "f" and value):
         raise too_much(node)
     Walk.plain(w, _with(node, w.masked(node.input[0], value), *node.input[1:]))
+
+
+def _mean(w: FoundWalk, node: onnx.NodeProto, axes: list[int]) -> None:
+    """A sum of what is there, over how much that is."""
+    found, shape = w.of(node.input[0])
+    dtype = w.types[node.input[0]].tensor_type.elem_type
+    if helper.tensor_dtype_to_np_dtype(dtype).kind != "f":
+        raise too_much(node)
+    kept = attribute_of(node, "keepdims", 1)
+    total = w.emit("ReduceSum", w.masked(node.input[0], 0), axes=axes, keepdims=kept)
+    others = math.prod(shape[a] for a in axes if a != found.axis)
+    count = w.emit("Mul", w.times(found), w.constant(np.array([others], np.int64)))
+    number = w.emit("Reshape", count, w.constant(np.array([], np.int64)))
+    node.input[:] = [total, w.emit("Cast", number, to=dtype)]
+    node.op_type = "Div"
+    del node.attribute[:]
+    Walk.plain(w, node)
 
 
 def _expand(w: FoundWalk, node: onnx.NodeProto) -> None:
@@ -276,6 +293,11 @@ READERS: dict[str, Reader] = {
     ),
     **dict.fromkeys(("LogSoftmax", "Softmax", "Split"), _along_another),
     **dict.fromkeys(
+        ("AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "Gemm",
+         "GlobalAveragePool", "MatMul", "MaxPool", "Resize"),
+        rows,
+    ),
+    **dict.fromkeys(
         ("ArgMax", "ArgMin", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"), _reduce
     ),
     "Concat": _concat,
@@ -285,6 +307,8 @@ READERS: dict[str, Reader] = {
     "GatherND": _gather_nd,
     "Pad": _pad,
     "Reshape": _reshape,
+    "RoiAlign": regions,
+    "ScatterElements": scatter,
     "Slice": _slice,
     "Squeeze": _squeeze,
     "TopK": largest,
@@ -305,7 +329,8 @@ def read_found(w: FoundWalk, node: onnx.NodeProto) -> None:
         numbers(w, node)
         return
     reader = READERS.get(node.op_type)
-    others = reader in (_concat, _pointwise, _gather, _gather_nd)  # read it at other places too
+    others = reader in (_concat, _pointwise, _gather, _gather_nd, regions, scatter)
+    # Those read it at other places too.
     if (
         reader is None
         or node.domain not in ("", "ai.onnx")
