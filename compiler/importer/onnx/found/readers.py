@@ -86,8 +86,12 @@ def _reshape(w: FoundWalk, node: onnx.NodeProto) -> None:
     for i, n in enumerate(none):
         if n == 0 and not each[i] and not whole:
             none[i], each[i] = (0, found.times) if i == found.axis else (shape[i], 0)
-    places = [i for i, n in enumerate(none) if each[i] or n == -1]
     ahead, behind = math.prod(shape[: found.axis]), math.prod(shape[found.axis + 1 :])
+    if any(each) and -1 in none:  # what is left for another axis
+        left = math.prod(e or n for n, e in zip(none, each, strict=True) if n != -1)
+        more, over = divmod(ahead * found.times * behind, left) if left > 0 else (0, 1)
+        none[none.index(-1)] = -1 if over else more
+    places = [i for i, n in enumerate(none) if each[i] or n == -1]
     at = places[0] if len(places) == 1 else -1
     rest = math.prod(none[at + 1 :])
     times, over = divmod(found.times * behind, rest) if rest > 0 else (0, 1)
@@ -153,9 +157,14 @@ def _gather_nd(w: FoundWalk, node: onnx.NodeProto) -> None:
 def _slice(w: FoundWalk, node: onnx.NodeProto) -> None:
     """Along the axis only from the first element on, up to a number or to the end."""
     source, *limits = node.input
-    if source not in w.found or len(limits) < 2 or any(n and n not in w.values for n in limits):
+    if source not in w.found or len(limits) < 2:
         raise too_much(node)
     found, shape = w.of(source)
+    last = w.linear.get(limits[1])
+    if last and last.count == found.count and (last.none, last.each) == (0, found.times):
+        node.input[2] = limits[1] = w.constant(last.at(w.most[found.count]))  # all
+    if any(n and n not in w.values for n in limits):
+        raise too_much(node)
     starts, ends = (w.values[n].reshape(-1).tolist() for n in limits[:2])
     axes, steps = range(len(starts)), [1] * len(starts)
     if len(limits) > 2 and limits[2]:
@@ -178,9 +187,10 @@ def _concat(w: FoundWalk, node: onnx.NodeProto) -> None:
     if shape is None:
         raise too_much(node)
     axis = attribute_of(node, "axis") % len(shape)
-    if others or one is None or one.axis == axis:
+    if len(node.input) > 1 and (others or one is None or one.axis == axis):
         joined(w, node, axis)
     else:
+        assert one is not None
         w.keep(node, one)
 
 
