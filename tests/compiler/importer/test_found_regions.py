@@ -77,12 +77,41 @@ def test_rows_at_their_places(data: str, x: np.ndarray, tmp_path: Path) -> None:
     check(model(tmp_path / "m.onnx", [*ROWS, *made, put], {"x": x}, **WEIGHTS), {"x": x})
 
 
-@pytest.mark.parametrize("x", [FEW, ALL], ids=["few", "all"])
-@pytest.mark.parametrize("axes", [{}, {"axes": [0]}, {"axes": [0, -1], "keepdims": 0}])
-def test_a_mean_is_of_what_is_there(
-    axes: dict[str, object], x: np.ndarray, tmp_path: Path
+@each_input
+@pytest.mark.parametrize(
+    "rest",
+    [
+        [node("Concat", "all", axis=0)],
+        [node("Shape", "all", "s"), node("Gather", "s zeros", "end"),
+         node("Slice", "all zeros end zeros")],
+        [node("Shape", "v", "s"), node("Concat", "three s one", "k", axis=0),
+         node("Expand", "last k")],
+        [node("Shape", "all", "s"), node("Expand", "row s")],
+    ],
+    ids=["one part", "to the end", "among others", "rows"],
+)  # fmt: skip
+def test_what_is_there_as_a_whole(
+    rest: list[onnx.NodeProto], x: np.ndarray, tmp_path: Path
 ) -> None:
-    nodes = [*ROWS, node("ReduceMean", "all", **axes)]
+    """A batch of one, as a detector's code for several images leaves it behind."""
+    weights = {**WEIGHTS, "last": np.arange(2).reshape(1, 2), "row": np.arange(3)}
+    check(model(tmp_path / "m.onnx", [*ROWS, *rest], {"x": x}, **weights), {"x": x})
+
+
+@pytest.mark.parametrize("x", [FEW, ALL], ids=["few", "all"])  # of none native fails, or is NaN
+@pytest.mark.parametrize(
+    "rest",
+    [
+        [node("Shape", "v", "s"), node("Concat", "s flat", "k", axis=0), node("Reshape", "all k")],
+        [node("ReduceMean", "all")],
+        [node("ReduceMean", "all", axes=[0])],
+        [node("ReduceMean", "all", axes=[0, -1], keepdims=0)],
+    ],
+)
+def test_means_and_the_rest_of_a_shape(
+    rest: list[onnx.NodeProto], x: np.ndarray, tmp_path: Path
+) -> None:
+    nodes = [*ROWS, *rest]
     check(model(tmp_path / "m.onnx", nodes, {"x": x}, **WEIGHTS), {"x": x})
 
 
@@ -93,6 +122,7 @@ def test_a_mean_is_of_what_is_there(
         ([node("MatMul", "v lines")], "MatMul"),
         ([node("Reshape", "parts split", "f"), node("MatMul", "f many")], "MatMul"),
         ([node("RoiAlign", "image found maps")], "RoiAlign"),
+        ([node("Shape", "v", "s"), node("Expand", "lines s")], "Expand"),
         ([node("Cast", "n", "i", to=TensorProto.INT64),
           node("ScatterElements", "lines i t", axis=1)], "ScatterElements"),
     ],
