@@ -1,4 +1,4 @@
-"""Reductions, scans and slices of ONNX that TVM's frontend has as several operators, or not at all."""
+"""Reductions, scans and slices that TVM's frontend has as several operators, or not at all."""
 
 from __future__ import annotations
 

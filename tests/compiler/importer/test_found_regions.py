@@ -1,11 +1,11 @@
-"""Layers, regions and means of what was found, and its rows put back, as in a detector of two stages."""
+"""Layers, regions and means of what was found, and its rows put back, as in two-stage detectors."""
 
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto
 from test_found import ALL, FEW, FOUND, NONE, check, model, node
 
 from nnjit_studio.compiler.importer import import_model

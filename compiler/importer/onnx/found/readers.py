@@ -161,7 +161,7 @@ def _slice(w: FoundWalk, node: onnx.NodeProto) -> None:
         raise too_much(node)
     found, shape = w.of(source)
     last = w.linear.get(limits[1])
-    if last and last.count == found.count and (last.none, last.each) == (0, found.times):
+    if last and last.count == found.count and (last.none == 0) & (last.each == found.times):
         node.input[2] = limits[1] = w.constant(last.at(w.most[found.count]))  # all
     if any(n and n not in w.values for n in limits):
         raise too_much(node)

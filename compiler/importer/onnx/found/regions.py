@@ -1,4 +1,4 @@
-"""What a detector computes of regions that were found: their features, layers of those, rows put back."""
+"""What a detector computes of regions that were found: features, layers of those, rows put back."""
 
 from __future__ import annotations
 

@@ -99,8 +99,10 @@ def _repeated(w: FoundWalk, node: onnx.NodeProto) -> None:
     """What is known, once for each that was found."""
     source, target = node.input
     shape, to = w.shape(source), w.linear.get(target)
-    (places,) = np.nonzero(to.each) if to else ([],)
-    if shape is None or to is None or len(places) != 1 or to.none[places[0]]:
+    if shape is None or to is None:
+        raise too_much(node)
+    (places,) = np.nonzero(to.each)
+    if len(places) != 1 or to.none[places[0]]:
         raise too_much(node)
     behind = len(to.none) - int(places[0])
     if len(shape) >= behind and shape[-behind] != 1:
