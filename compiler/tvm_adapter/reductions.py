@@ -1,4 +1,4 @@
-"""Reductions and scans of ONNX that TVM's frontend has as several operators, or not at all."""
+"""Reductions, scans and slices that TVM's frontend has as several operators, or not at all."""
 
 from __future__ import annotations
 
@@ -77,3 +77,14 @@ class CumProd(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
 
         made = relax.op.cumprod(turned(x), along, exclusive=bool(attr.get("exclusive", 0)))
         return turned(bb.normalize(made))
+
+
+class Slice(onnx_frontend.Slice):  # type: ignore[misc]
+    """As the frontend's, but limits may be attributes, as they are before opset 10."""
+
+    @classmethod
+    def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        given = onnx_frontend.onnx_input(inputs)
+        for name in ("starts", "ends", "axes") if "starts" in attr else ():
+            given.append(relax.const(np.array(attr[name], np.int64)) if name in attr else None)
+        return cls._impl_v13(bb, given, attr, params)

@@ -60,6 +60,7 @@ from nnjit_studio.compiler.tvm_adapter.reductions import (
     CumProd,
     ReduceLogSumExp,
     ReduceSumSquare,
+    Slice,
 )
 from nnjit_studio.compiler.tvm_adapter.trees import TREE_FORM, TREE_OP, TreeWalk, tree_program
 from nnjit_studio.errors import ModelError, UnsupportedOpError
@@ -113,6 +114,7 @@ _OWN_OPERATORS = {
 def _with_own(stock: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
     reductions = {
         "CumProd": CumProd, "ReduceSumSquare": ReduceSumSquare, "ReduceLogSumExp": ReduceLogSumExp,
+        "Slice": Slice,
     }  # fmt: skip
     own = {**CONVERTERS, **reductions, **_OWN_OPERATORS}
     return lambda: {**stock(), **own}

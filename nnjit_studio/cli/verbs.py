@@ -17,13 +17,17 @@ from typing import Any, get_args, get_type_hints
 
 import click
 
+from nnjit_studio.support.files import is_replaced
+
 
 class _Output(click.Path):
     """A file to write: that it cannot be is told before the work for it begins."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
-        folder = next(p for p in path.absolute().parents if os.path.exists(p))
+        if not is_replaced(path):
+            return path
+        folder = next(p for p in path.resolve().parents if os.path.exists(p))
         if not folder.is_dir():
             self.fail(f"{str(folder)!r} is no folder.", param, ctx)
         if not os.access(folder, os.W_OK | os.X_OK):
@@ -32,7 +36,7 @@ class _Output(click.Path):
 
 
 FILE, PATH = click.Path(path_type=Path, dir_okay=False), click.Path(path_type=Path)
-OUTPUT = _Output(path_type=Path, dir_okay=False)
+OUTPUT = _Output(path_type=Path, dir_okay=False, readable=False, writable=True)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 COUNT = click.IntRange(1)
 AT_LEAST_0, POSITIVE = click.FloatRange(0), click.FloatRange(0, min_open=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,11 @@ from typing import Any
 from nnjit_studio.errors import UserError
 
 
+def is_replaced(out: Path) -> bool:
+    """Whether a new file takes the place of ``out``: a pipe or a device is written into."""
+    return os.path.isfile(out) or not os.path.exists(out)
+
+
 @contextmanager
 def replacing(
     out: Path, what: str = "The file", raised: type[UserError] = UserError
@@ -21,7 +27,8 @@ def replacing(
     """A path of the same name to write, which takes the place of ``out`` when the block ends.
 
     It lies in a folder of its own next to ``out``, so that the change is one
-    rename: nobody ever sees half a file, and after an error ``out`` is what it was.
+    rename: nobody ever sees half a file, and after an error ``out`` is what it was. A link stays,
+    the file behind it is replaced. A pipe or a device gets the bytes when the block ends.
 
     Raises
     ------
@@ -29,12 +36,18 @@ def replacing(
         Of the class ``raised``, when the file or its folder cannot be written.
     """
     try:
-        with tempfile.TemporaryDirectory(prefix=".nnjit-", dir=out.parent) as folder:
+        whole = out.resolve() if is_replaced(out) else None
+        near = whole and whole.parent
+        with tempfile.TemporaryDirectory(prefix=".nnjit-", dir=near) as folder:
             part = Path(folder) / out.name
             yield part
+            if whole is None:
+                with part.open("rb") as file, out.open("wb") as opened:
+                    shutil.copyfileobj(file, opened)
+                return
             with part.open("rb+") as file:
                 os.fsync(file.fileno())  # else a crash may leave a name without contents
-            os.replace(part, out)
+            os.replace(part, whole)
     except OSError as e:
         raise raised(
             f"{what} {out} cannot be written: {e.strerror or e}.",

@@ -187,6 +187,19 @@ def test_a_file_that_cannot_be_written_is_told_before_the_work(
         assert "folder" in told.output or "is a directory" in told.output
 
 
+def test_a_file_of_its_own_right_is_judged_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, pipe = tmp_path / "kept.zip", tmp_path / "pipe"
+    kept.touch()
+    os.mkfifo(pipe)
+    # As for a user who is not root: a file that is for reading, a pipe in a folder of others.
+    monkeypatch.setattr(os, "access", lambda p, mode: Path(p) not in (kept, tmp_path))
+    told = CliRunner().invoke(cli, ["sample", "minilm", "-o", str(kept)])
+    assert told.exit_code == 2 and "is not writable" in told.output
+    assert OUTPUT.convert(str(pipe), None, None) == pipe
+
+
 def test_a_folder_that_is_not_there_yet_is_no_mistake(tmp_path: Path) -> None:
     output = tmp_path / "new" / "one" / "b.zip"
     assert OUTPUT.convert(str(output), None, None) == output and not output.parent.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,22 @@ def test_what_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="No such file"), replacing(tmp_path / "nothing"):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_stays_and_a_pipe_gets_the_bytes(tmp_path: Path) -> None:
+    target, link, pipe = tmp_path / "new" / "file", tmp_path / "link", tmp_path / "pipe"
+    target.parent.mkdir()
+    link.symlink_to(target)
+    for text in ("first", "second"):
+        with replacing(link) as part:
+            part.write_text(text)
+        assert link.is_symlink() and target.read_text() == text
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with replacing(pipe) as part:
+        part.write_text("through")
+    assert os.read(reader, 99) == b"through" and pipe.is_fifo()
+    os.close(reader)
 
 
 def write(out: Path, *words: Any) -> None:

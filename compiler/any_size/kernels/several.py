@@ -43,6 +43,9 @@ class Several:
     def __divmod__(self, other: Any) -> tuple[Any, Any]:
         return self // other, self % other
 
+    def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
+        return other // self, other % self
+
     def __bool__(self) -> bool:
         return _one(map(bool, self.values))
 

@@ -20,6 +20,7 @@ from nnjit_studio.compiler.importer.onnx import (
     quantised,
 )
 from nnjit_studio.compiler.importer.onnx.bytes import integer_conv
+from nnjit_studio.compiler.importer.onnx.computed import computed_weights
 from nnjit_studio.compiler.importer.onnx.contrib import LAST_AXES_SWAPPED
 from nnjit_studio.compiler.importer.onnx.forms import (
     arithmetic,
@@ -68,6 +69,7 @@ def decompose(
     for node in model.graph.node:
         if node.op_type == "Constant" and node.attribute[0].name == "value":
             constants[node.output[0]] = numpy_helper.to_array(node.attribute[0].t)
+    constants |= computed_weights(model, constants)
     types |= {
         name: (helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
         for name, array in constants.items()
@@ -334,6 +336,7 @@ RULES: dict[str, Callable[[Rewriter], bool]] = {
     "LSTM": recurrent,
     "LayerNormalization": layer_normalization,
     "LpNormalization": _lp_normalization,
+    "LpPool": pooled.lp_pool,
     "MatMul": quantised.matmul,
     "MaxPool": pooled.max_pool,
     "MeanVarianceNormalization": _mean_variance,

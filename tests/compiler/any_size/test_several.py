@@ -19,6 +19,7 @@ def test_they_compute_as_each_number_would() -> None:
     n, m = several((40, 77)), several((3, 5))
     assert [at((7 - n) // m * 2 + n % m, i) for i in range(2)] == [-21, -26]
     assert divmod(n, 8) == (several((5, 9)), several((0, 5))) and n - n == 0
+    assert divmod(40, n) == (several((1, 0)), several((0, 40)))
     assert n > m and n.bit_length() == several((6, 7)) and {n: 1}[several((40, 77))] == 1
 
 

@@ -224,16 +224,17 @@ def test_probabilities_of_support_vectors_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.float32])
-@pytest.mark.parametrize("categories", [[2], [3, -1, 0, 2**40]])
+@pytest.mark.parametrize(("categories", "opset"), [([2], 17), ([3, -1, 0, 2**40], 9)])
 def test_a_one_at_the_place_of_a_category(
-    tmp_path: Path, dtype: Any, categories: list[int]
+    tmp_path: Path, dtype: Any, categories: list[int], opset: int
 ) -> None:
     x = np.array([[3, 0, 5], [-1, 2, 0]], dtype)
     if dtype is np.int64:
         x[0, 2] = 2**40
     path = saved(
-        tmp_path / "m.onnx", "OneHotEncoder", {"y": FLOAT}, x, cats_int64s=categories, zeros=1
-    )
+        tmp_path / "m.onnx", "OneHotEncoder", {"y": FLOAT}, x, opset, cats_int64s=categories,
+        zeros=1,
+    )  # fmt: skip
     same_as_native(path, x)
 
 
@@ -253,6 +254,24 @@ def test_features_of_a_constant_keep_its_rank_and_a_list_gets_a_row(
     path = tmp_path / "m.onnx"
     onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=8), path)
     same_as_native(path, picks)
+
+
+@pytest.mark.parametrize("shape", [(5,), (2, 1, 5)])
+def test_features_of_what_is_computed_are_alike(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(6).standard_normal(shape).astype(np.float32)
+    nodes = [
+        helper.make_node("Abs", ["x"], ["some"]),
+        helper.make_node("ArrayFeatureExtractor", ["some", "picks"], ["y"], domain="ai.onnx.ml"),
+    ]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", FLOAT, shape)],
+        [helper.make_tensor_value_info("y", FLOAT, [None] * max(2, len(shape)))],
+        [numpy_helper.from_array(np.array([4, 0, 4]), "picks")],
+    )  # fmt: skip
+    imports = [helper.make_opsetid("ai.onnx.ml", 1), helper.make_opsetid("", 9)]
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=8), path)
+    same_as_native(path, x)
 
 
 def test_what_native_has_in_its_own_way_is_refused(tmp_path: Path) -> None:

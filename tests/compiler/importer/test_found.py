@@ -41,13 +41,15 @@ def model(
     return path
 
 
-def check(path: Path, feeds: dict[str, np.ndarray]) -> None:
-    built = import_model(path, path.with_suffix(".bin"))
-    expected = OnnxReference(path).run(feeds, ["y"])["y"]
-    for tier in TIERS:
-        got = run_by_kernels(built, path.with_suffix(".bin"), feeds, tier)["y"]
-        assert got.shape == expected.shape and got.dtype == expected.dtype
-        close(got, expected)
+def check(path: Path, *given: dict[str, np.ndarray]) -> None:
+    """One import on each of the inputs."""
+    built, reference = import_model(path, path.with_suffix(".bin")), OnnxReference(path)
+    for feeds in given:
+        expected = reference.run(feeds, ["y"])["y"]
+        for tier in TIERS:
+            got = run_by_kernels(built, path.with_suffix(".bin"), feeds, tier)["y"]
+            assert got.shape == expected.shape and got.dtype == expected.dtype
+            close(got, expected)
 
 
 def node(op: str, inputs: str, output: str = "y", **attributes: object) -> onnx.NodeProto:
@@ -249,7 +251,6 @@ def test_the_last_of_what_was_found(tmp_path: Path) -> None:
     ("rest", "name"),
     [
         ([node("Size", "v", "z"), node("Cast", "z", to=1)], "Size"),
-        ([node("ReduceMean", "v", keepdims=0)], "ReduceMean"),
         ([node("Add", "v row", "a"), node("ReduceSum", "a", keepdims=0)], "Add"),
         ([node("CumSum", "v zero", "a"), node("ReduceSum", "a", keepdims=0)], "CumSum"),
         # Two axes of one tensor.

@@ -14,8 +14,7 @@ from nnjit_studio.errors import UnsupportedOpError
 ALL = np.linspace(-3, 4, 35, dtype=np.float32).reshape(5, 7)
 TIES = (ALL.round() + 0.25).astype(np.float32)
 ENDLESS = np.where(FEW > 0, np.inf, np.where(FEW < 0, -np.inf, FEW)).astype(np.float32)
-INPUTS = {"few": FEW, "none": NONE, "all": ALL, "ties": TIES, "endless": ENDLESS}
-each_input = pytest.mark.parametrize("x", INPUTS.values(), ids=INPUTS)
+INPUTS = [{"x": x} for x in (FEW, NONE, ALL, TIES, ENDLESS)]
 WEIGHTS = {
     "zero": np.array(0), "zeros": np.array([0]), "ones": np.array([1]), "eight": np.array([8]),
     "many": np.array([90]), "row": np.arange(3, dtype=np.float32), "flat": np.array([-1]),
@@ -41,35 +40,33 @@ def top(most: str, **attributes: object) -> list[onnx.NodeProto]:
     return [*first(most), best]
 
 
-@each_input
-@pytest.mark.parametrize("most", ["eight", "many", "ones"])
-@pytest.mark.parametrize(
-    "rest",
-    [
-        [node("Neg", "best")],
-        [node("Identity", "which")],
-        [node("Gather", "t which", axis=0)],
-        [node("Shape", "best", "z"),
+BEST = {
+    "best": [node("Neg", "best")],
+    "which": [node("Identity", "which")],
+    "rows": [node("Gather", "t which", axis=0)],
+    "label": [node("Shape", "best", "z"),
          node("ConstantOfShape", "z", value=numpy_helper.from_array(np.array([3])))],
-        [node("Shape", "best", "z"),
+    "labelled": [node("Shape", "best", "z"),
          node("ConstantOfShape", "z", "o", value=numpy_helper.from_array(np.array([3]))),
          node("NonZero", "o")],
-        [node("Concat", "best v", axis=0)],
-        [node("Concat", "row best row v", axis=0)],
-        [node("Gather", "t which", "r", axis=0), node("Concat", "r t r", axis=0)],
-        [node("Concat", "v best", "j", axis=0), node("ReduceMax", "j", keepdims=0)],
-        [node("Concat", "v best", "j", axis=0), node("Shape", "j", "z"),
+    "joined": [node("Concat", "best v", axis=0)],
+    "among": [node("Concat", "row best row v", axis=0)],
+    "lines": [node("Gather", "t which", "r", axis=0), node("Concat", "r t r", axis=0)],
+    "most": [node("Concat", "v best", "j", axis=0), node("ReduceMax", "j", keepdims=0)],
+    "sizes": [node("Concat", "v best", "j", axis=0), node("Shape", "j", "z"),
          node("ReduceProd", "z", "p", keepdims=0), node("Cast", "p", to=TensorProto.FLOAT)],
-        [node("Shape", "t", "z"), node("ReduceProd", "z", "p", keepdims=1),
+    "size": [node("Shape", "t", "z"), node("ReduceProd", "z", "p", keepdims=1),
          node("Cast", "p", to=TensorProto.FLOAT)],
-    ],
-    ids=["best", "which", "rows", "label", "labelled", "joined", "among", "lines", "most", "sizes",
-         "size"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rest", "most"),
+    [*((rest, "eight") for rest in BEST), ("best", "many"), ("best", "ones"), ("joined", "many"),
+     ("among", "ones")],
 )  # fmt: skip
-def test_the_best_of_what_was_found(
-    rest: list[onnx.NodeProto], most: str, x: np.ndarray, tmp_path: Path
-) -> None:
-    check(model(tmp_path / "m.onnx", [*top(most), *rest], {"x": x}, **WEIGHTS), {"x": x})
+def test_the_best_of_what_was_found(rest: str, most: str, tmp_path: Path) -> None:
+    check(model(tmp_path / "m.onnx", [*top(most), *BEST[rest]], INPUTS[0], **WEIGHTS), *INPUTS)
 
 
 @pytest.mark.parametrize("largest", [0, 1])
@@ -79,19 +76,17 @@ def test_the_best_of_large_whole_numbers(largest: int, tmp_path: Path) -> None:
     check(model(tmp_path / "m.onnx", nodes, {"x": x}, **WEIGHTS), {"x": x})
 
 
-@each_input
-def test_the_least_of_what_was_found(x: np.ndarray, tmp_path: Path) -> None:
+def test_the_least_of_what_was_found(tmp_path: Path) -> None:
     nodes = [*top("eight", largest=0), node("Add", "best line0")]
-    path = model(tmp_path / "m.onnx", nodes, {"x": x}, line0=np.zeros(1, np.float32), **WEIGHTS)
-    check(path, {"x": x})
+    path = model(tmp_path / "m.onnx", nodes, INPUTS[0], line0=np.zeros(1, np.float32), **WEIGHTS)
+    check(path, *INPUTS)
 
 
-@each_input
 @pytest.mark.parametrize("axis", [0, 1, 2, 3, -1, -2])
-def test_what_was_found_is_flat(axis: int, x: np.ndarray, tmp_path: Path) -> None:
+def test_what_was_found_is_flat(axis: int, tmp_path: Path) -> None:
     """An axis of one, the places, and both numbers of each."""
     nodes = [*FOUND, node("Unsqueeze", "t zeros", "u"), node("Flatten", "u", axis=axis)]
-    check(model(tmp_path / "m.onnx", nodes, {"x": x}, **WEIGHTS), {"x": x})
+    check(model(tmp_path / "m.onnx", nodes, INPUTS[0], **WEIGHTS), *INPUTS)
 
 
 def branch(nodes: list[onnx.NodeProto], output: str) -> onnx.GraphProto:
@@ -112,18 +107,15 @@ def either(*some: onnx.NodeProto, none: np.ndarray, of: str = "v") -> list[onnx.
     ]  # fmt: skip
 
 
-@each_input
-def test_a_branch_for_nothing_found_is_the_other_one_of_nothing(
-    x: np.ndarray, tmp_path: Path
-) -> None:
+def test_a_branch_for_nothing_found_is_the_other_one_of_nothing(tmp_path: Path) -> None:
     some = (
         node("Greater", "v half", "b"),
         node("Compress", "v b", "w", axis=0),
         node("Neg", "w", "o"),
     )
     nodes = either(*some, none=np.zeros(0, np.float32))
-    path = model(tmp_path / "m.onnx", nodes, {"x": x}, half=np.array(0.5, np.float32), **WEIGHTS)
-    check(path, {"x": x})
+    path = model(tmp_path / "m.onnx", nodes, INPUTS[0], half=np.array(0.5, np.float32), **WEIGHTS)
+    check(path, *INPUTS)
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,19 @@ def test_a_good_model_loads_with_its_external_data(tmp_path: Path) -> None:
     assert all(t.raw_data for t in model.graph.initializer)
 
 
+def test_graphs_need_no_names(tmp_path: Path) -> None:
+    model = onnx.load(mlp(tmp_path / "named.onnx"))
+    port = [helper.make_empty_tensor_value_info("z")]
+    branch = helper.make_graph([helper.make_node("Identity", [model.graph.output[0].name], ["z"])],
+                               "b", [], port)  # fmt: skip
+    branch.name = model.graph.name = ""
+    both = {"then_branch": branch, "else_branch": branch}
+    model.graph.node.append(helper.make_node("If", ["yes"], ["either"], **both))
+    model.graph.initializer.append(helper.make_tensor("yes", TensorProto.BOOL, [], [True]))
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    check.load_model(tmp_path / "m.onnx")
+
+
 @pytest.mark.parametrize("content", [b"", b"not a model at all", b"PK\x03\x04" + bytes(100)])
 def test_not_an_onnx_file(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.onnx"

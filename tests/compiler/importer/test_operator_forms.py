@@ -47,6 +47,15 @@ def resizes() -> Iterator[Case]:
     yield case("Upsample", "f32", image, opset=8, variant="attribute", scales=held)
 
 
+def slices() -> Iterator[Case]:
+    """Their limits are attributes before opset 10."""
+    for axes in ({"axes": [-1, 0]}, {}):
+        yield case(
+            "Slice", "f32", draw("f32", 3, 4), opset=9, variant=str(axes), starts=[0, -3],
+            ends=[2, 999], **axes,
+        )  # fmt: skip
+
+
 def transposed() -> Iterator[Case]:
     x, w = draw("f32", 1, 2, 3, 4), draw("f32", 2, 3, 3, 3, seed=1)
     for auto in ("NOTSET", "SAME_UPPER", "SAME_LOWER"):
@@ -264,7 +273,7 @@ def wide_quantised() -> Iterator[Case]:
 
 
 GROUPS = (
-    resizes, transposed, statistics, functions, empty_parts, infinities, moved, windows,
+    resizes, slices, transposed, statistics, functions, empty_parts, infinities, moved, windows,
     batch_first, wide_quantised,
 )  # fmt: skip
 CASES = [c for group in GROUPS for c in group()]

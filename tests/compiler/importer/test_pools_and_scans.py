@@ -47,6 +47,15 @@ def lower() -> Iterator[Case]:
             )  # fmt: skip
 
 
+def gaps() -> Iterator[Case]:
+    """Strides so much longer than the kernel that the windows leave out an end."""
+    for auto in ("SAME_UPPER", "SAME_LOWER"):
+        yield case(
+            "LpPool", "f32", draw("f32", 1, 2, 6, 9), variant=f"gaps {auto}", opset=18,
+            kernel_shape=[1, 1], strides=[3, 4], auto_pad=auto,
+        )  # fmt: skip
+
+
 def products() -> Iterator[Case]:
     for options in ({}, {"exclusive": 1}, {"reverse": 1}, {"reverse": 1, "exclusive": 1}):
         for dtype in ("f32", "i64"):
@@ -58,6 +67,6 @@ def products() -> Iterator[Case]:
                 )
 
 
-@pytest.mark.parametrize("made", [*places(), *lower(), *products()], ids=lambda c: c.name)
+@pytest.mark.parametrize("made", [*places(), *lower(), *gaps(), *products()], ids=lambda c: c.name)
 def test_a_form_is_right(made: Case, tmp_path: Path) -> None:
     assert status(made, tmp_path) == RUNS

@@ -98,3 +98,27 @@ def test_a_bound_and_lengths_together_are_refused(tmp_path: Path) -> None:
     onnx.save(model, tmp_path / "m.onnx")
     with pytest.raises(UnsupportedOpError, match="no clip"):
         import_model(tmp_path / "m.onnx", tmp_path / "w.bin")
+
+
+def test_weights_may_be_made_of_large_ones(tmp_path: Path) -> None:
+    """PaddlePaddle's exporter joins gates in the order of ONNX, of more than the fold computes."""
+    rng = np.random.default_rng(7)
+    shapes = {"late": (1, 200, 180), "early": (1, 200, 180), "r": (1, 400, 100)}
+    held = {n: rng.uniform(-0.1, 0.1, s).astype(np.float32) for n, s in shapes.items()}
+    x = rng.standard_normal((2, 1, 180)).astype(np.float32)
+    nodes = [
+        helper.make_node("Concat", ["early", "late"], ["w"], axis=1),
+        helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=100),
+    ]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 1, 1, 100])],
+        [numpy_helper.from_array(a, n) for n, a in held.items()],
+    )  # fmt: skip
+    path, weights = tmp_path / "m.onnx", tmp_path / "w.bin"
+    imports = [helper.make_opsetid("", 12)]
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=8), path)
+    built = import_model(path, weights)
+    (expected,) = onnxruntime.InferenceSession(path).run(None, {"x": x})
+    got = run_by_kernels(built, weights, {"x": x}, TIERS[0])
+    np.testing.assert_allclose(got["y"], expected, 1e-5, 1e-6, strict=True)

@@ -1,4 +1,4 @@
-"""MaxPool with the places of what it takes."""
+"""MaxPool with the places of what it takes; windows that leave out a part of the image."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ class _Window:
     strides: list[int]
     gaps: list[int]
     results: list[int]
+    missing: list[int]
+    """What windows need beyond the image; below 0 where some of it is in none."""
     before: list[int]
     after: list[int]
 
@@ -40,15 +42,30 @@ def max_pool(r: Rewriter) -> bool:
     return False
 
 
+def lp_pool(r: Rewriter) -> bool:
+    """Strides longer than the kernel may want less than is there: ONNX Runtime skips half of that
+    in front."""
+    if r.attribute("auto_pad", b"") == b"SAME_UPPER":
+        window = _window(r)
+        rank = len(window.kernel)
+        starts = [-min(m, 0) // 2 for m in window.missing]
+        if any(starts):
+            bounds = (starts, window.size, range(2, 2 + rank))
+            parts = (r.weight(list(b), np.int64) for b in bounds)
+            r.node.input[0] = r.op("Slice", r.node.input[0], *parts)
+    return False
+
+
 def _window(r: Rewriter) -> _Window:
     size, kernel = list(r.shape(r.node.input[0])[2:]), r.attribute("kernel_shape", [])
     rank = len(kernel)
     strides, gaps = (r.attribute(n, [1] * rank) for n in ("strides", "dilations"))
     results = list(r.shape(r.node.output[0])[2:])
     reach = [(results[d] - 1) * strides[d] + gaps[d] * (kernel[d] - 1) + 1 for d in range(rank)]
-    before = _before(r, [max(reach[d] - size[d], 0) for d in range(rank)])
-    after = [max(reach[d] - before[d] - size[d], 0) for d in range(rank)]
-    return _Window(size, kernel, strides, gaps, results, before, after)
+    missing = [reach[d] - size[d] for d in range(rank)]
+    before = _before(r, [max(n, 0) for n in missing])
+    after = [max(missing[d] - before[d], 0) for d in range(rank)]
+    return _Window(size, kernel, strides, gaps, results, missing, before, after)
 
 
 def _places(r: Rewriter, window: _Window, out: str) -> None:

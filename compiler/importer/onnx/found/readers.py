@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from nnjit_studio.compiler.importer.onnx.found.regions import from_the_end, regions, rows, scatter
 from nnjit_studio.compiler.importer.onnx.found.several import joined, largest, numbers
 from nnjit_studio.compiler.importer.onnx.found.walk import Found, FoundWalk, along, too_much
 from nnjit_studio.compiler.importer.onnx.walk import Walk, attribute_of
@@ -85,8 +86,12 @@ def _reshape(w: FoundWalk, node: onnx.NodeProto) -> None:
     for i, n in enumerate(none):
         if n == 0 and not each[i] and not whole:
             none[i], each[i] = (0, found.times) if i == found.axis else (shape[i], 0)
-    places = [i for i, n in enumerate(none) if each[i] or n == -1]
     ahead, behind = math.prod(shape[: found.axis]), math.prod(shape[found.axis + 1 :])
+    if any(each) and -1 in none:  # what is left for another axis
+        left = math.prod(e or n for n, e in zip(none, each, strict=True) if n != -1)
+        more, over = divmod(ahead * found.times * behind, left) if left > 0 else (0, 1)
+        none[none.index(-1)] = -1 if over else more
+    places = [i for i, n in enumerate(none) if each[i] or n == -1]
     at = places[0] if len(places) == 1 else -1
     rest = math.prod(none[at + 1 :])
     times, over = divmod(found.times * behind, rest) if rest > 0 else (0, 1)
@@ -131,12 +136,8 @@ def _gather(w: FoundWalk, node: onnx.NodeProto) -> None:
             if found is not None:
                 raise too_much(node)
             found = along(rows, rows.axis + (len(given) - 1 if rows.axis > axis else 0))
-        else:  # places below zero count from the last that is there
-            kind = helper.tensor_dtype_to_np_dtype(w.types[places].tensor_type.elem_type)
-            whole = w.emit("Cast", w.times(rows), to=helper.np_dtype_to_tensor_dtype(kind))
-            below = w.raw("Less", places, w.constant(np.array(0, kind)))
-            one = w.emit("Reshape", whole, w.constant(np.array([], np.int64)))
-            places = w.raw("Where", below, w.raw("Add", places, one), places)
+        else:
+            places = from_the_end(w, places, rows)
     _with(node, data, places)
     if found is None:
         Walk.plain(w, node)
@@ -156,9 +157,14 @@ def _gather_nd(w: FoundWalk, node: onnx.NodeProto) -> None:
 def _slice(w: FoundWalk, node: onnx.NodeProto) -> None:
     """Along the axis only from the first element on, up to a number or to the end."""
     source, *limits = node.input
-    if source not in w.found or len(limits) < 2 or any(n and n not in w.values for n in limits):
+    if source not in w.found or len(limits) < 2:
         raise too_much(node)
     found, shape = w.of(source)
+    last = w.linear.get(limits[1])
+    if last and last.count == found.count and (last.none == 0) & (last.each == found.times):
+        node.input[2] = limits[1] = w.constant(last.at(w.most[found.count]))  # all
+    if any(n and n not in w.values for n in limits):
+        raise too_much(node)
     starts, ends = (w.values[n].reshape(-1).tolist() for n in limits[:2])
     axes, steps = range(len(starts)), [1] * len(starts)
     if len(limits) > 2 and limits[2]:
@@ -181,9 +187,10 @@ def _concat(w: FoundWalk, node: onnx.NodeProto) -> None:
     if shape is None:
         raise too_much(node)
     axis = attribute_of(node, "axis") % len(shape)
-    if others or one is None or one.axis == axis:
+    if len(node.input) > 1 and (others or one is None or one.axis == axis):
         joined(w, node, axis)
     else:
+        assert one is not None
         w.keep(node, one)
 
 
@@ -211,11 +218,31 @@ def _reduce(w: FoundWalk, node: onnx.NodeProto) -> None:
         before = 0 if kept else sum(a < found.axis for a in axes)
         w.keep(node, along(found, found.axis - before))
         return
+    if node.op_type == "ReduceMean":
+        _mean(w, node, axes)
+        return
     value = {"ReduceMax": -math.inf, "ReduceMin": math.inf, "ReduceSum": 0}.get(node.op_type)
     kind = helper.tensor_dtype_to_np_dtype(w.types[node.input[0]].tensor_type.elem_type)
     if value is None or (kind.kind != "f" and value):
         raise too_much(node)
     Walk.plain(w, _with(node, w.masked(node.input[0], value), *node.input[1:]))
+
+
+def _mean(w: FoundWalk, node: onnx.NodeProto, axes: list[int]) -> None:
+    """A sum of what is there, over how much that is."""
+    found, shape = w.of(node.input[0])
+    dtype = w.types[node.input[0]].tensor_type.elem_type
+    if helper.tensor_dtype_to_np_dtype(dtype).kind != "f":
+        raise too_much(node)
+    kept = attribute_of(node, "keepdims", 1)
+    total = w.emit("ReduceSum", w.masked(node.input[0], 0), axes=axes, keepdims=kept)
+    others = math.prod(shape[a] for a in axes if a != found.axis)
+    count = w.emit("Mul", w.times(found), w.constant(np.array([others], np.int64)))
+    number = w.emit("Reshape", count, w.constant(np.array([], np.int64)))
+    node.input[:] = [total, w.emit("Cast", number, to=dtype)]
+    node.op_type = "Div"
+    del node.attribute[:]
+    Walk.plain(w, node)
 
 
 def _expand(w: FoundWalk, node: onnx.NodeProto) -> None:
@@ -276,6 +303,11 @@ READERS: dict[str, Reader] = {
     ),
     **dict.fromkeys(("LogSoftmax", "Softmax", "Split"), _along_another),
     **dict.fromkeys(
+        ("AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "Gemm",
+         "GlobalAveragePool", "MatMul", "MaxPool", "Resize"),
+        rows,
+    ),
+    **dict.fromkeys(
         ("ArgMax", "ArgMin", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"), _reduce
     ),
     "Concat": _concat,
@@ -285,6 +317,8 @@ READERS: dict[str, Reader] = {
     "GatherND": _gather_nd,
     "Pad": _pad,
     "Reshape": _reshape,
+    "RoiAlign": regions,
+    "ScatterElements": scatter,
     "Slice": _slice,
     "Squeeze": _squeeze,
     "TopK": largest,
@@ -305,7 +339,8 @@ def read_found(w: FoundWalk, node: onnx.NodeProto) -> None:
         numbers(w, node)
         return
     reader = READERS.get(node.op_type)
-    others = reader in (_concat, _pointwise, _gather, _gather_nd)  # read it at other places too
+    others = reader in (_concat, _pointwise, _gather, _gather_nd, regions, scatter)
+    # Those read it at other places too.
     if (
         reader is None
         or node.domain not in ("", "ai.onnx")

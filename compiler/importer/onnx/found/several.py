@@ -95,6 +95,23 @@ def _constant(w: FoundWalk, node: onnx.NodeProto) -> None:
     w.keep(node, Found(axis, shape.count, int(shape.each[axis])))
 
 
+def _repeated(w: FoundWalk, node: onnx.NodeProto) -> None:
+    """What is known, once for each that was found."""
+    source, target = node.input
+    shape, to = w.shape(source), w.linear.get(target)
+    if shape is None or to is None:
+        raise too_much(node)
+    (places,) = np.nonzero(to.each)
+    if len(places) != 1 or to.none[places[0]]:
+        raise too_much(node)
+    behind = len(to.none) - int(places[0])
+    if len(shape) >= behind and shape[-behind] != 1:
+        raise too_much(node)
+    node.input[1] = w.constant(to.at(w.most[to.count]))
+    axis = max(len(shape), len(to.none)) - behind
+    w.keep(node, Found(axis, to.count, int(to.each[places[0]])))
+
+
 def _nothing(w: FoundWalk, node: onnx.NodeProto) -> None:
     """Whether nothing was found, as far as that is the question."""
     Walk.plain(w, node)
@@ -109,6 +126,7 @@ def _nothing(w: FoundWalk, node: onnx.NodeProto) -> None:
 _NUMBERS: dict[str, Callable[[FoundWalk, onnx.NodeProto], None]] = {
     "ConstantOfShape": _constant,
     "Equal": _nothing,
+    "Expand": _repeated,
     "ReduceMin": _fewest,
     "ReduceProd": _product,
 }

@@ -34,8 +34,8 @@ def _features(r: Rewriter) -> None:
     """Elements of the last axis at places that an input has; those of a list are one row."""
     x, places = r.node.input
     flat = r.op("Reshape", places, r.weight([-1], np.int64))
-    if len(r.types.get(x, (0, None))[1] or ()) == 1:
-        x = r.along("Unsqueeze", x, [0])
+    if len(r.types.get(x, (0, None))[1] or ()) < 2:  # a list, or not known yet
+        x = r.op("Expand", x, r.weight([1, 1], np.int64))
     r.op("Gather", x, flat, axis=-1, out=r.node.output[0])
 
 
