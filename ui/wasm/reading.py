@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QObject
 
 from nnjit_studio.foreign_wasm.inspection.survey import Survey, survey_file
+from nnjit_studio.support.stopping import Stop, stoppable
 from nnjit_studio.ui.state.jobs import JobProblem, reader
 
 
@@ -29,7 +29,7 @@ class Reading:
         take: Callable[[str, Survey], object],
         refuse: Callable[[JobProblem], object],
     ) -> None:
-        self._stop = threading.Event()
+        self._stop = Stop()
         self._refuse = refuse
         self._worker = reader(parent, lambda found: take(*found), self._refused)
 
@@ -39,14 +39,20 @@ class Reading:
 
     def start(self, job: str, path: Path) -> bool:
         """Begin to read a file; False while another one is being read."""
-        self._stop.clear()
-        return self._worker.start(
-            job, lambda _: (job, survey_file(path, stopped=self._stop.is_set))
-        )
+        stop = Stop()
+
+        def read(_: object) -> tuple[str, Survey]:
+            with stoppable(stop):
+                return job, survey_file(path)
+
+        begun = self._worker.start(job, read)
+        if begun:
+            self._stop = stop
+        return begun
 
     def cancel(self) -> None:
         self._stop.set()
 
     def _refused(self, problem: JobProblem) -> None:
-        if not self._stop.is_set():
+        if not self._stop.is_set:
             self._refuse(problem)
