@@ -135,6 +135,14 @@ def test_what_is_refused(tmp_path: Path, data: bytes, message: str) -> None:
         survey_file(tmp_path / "none.wasm")
 
 
+def test_a_large_file_is_read_in_parts(tmp_path: Path) -> None:
+    path, told = tmp_path / "m.wasm", list[str]()
+    path.write_bytes(build.module([build.nops(n << 10) for n in range(1, 62)], {}))
+    found = survey_file(path, told.append)
+    assert [f.index for f in found.functions] == list(range(61))
+    assert told == ["Reading m.wasm: 1 of 2 parts."]
+
+
 def test_a_reader_that_takes_too_long_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

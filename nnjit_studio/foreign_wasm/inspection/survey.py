@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from nnjit_studio.errors import WasmError
 from nnjit_studio.foreign_wasm.inspection.facts import FunctionFacts, facts
 from nnjit_studio.support.limits import seconds_for
-from nnjit_studio.support.readers import MOST, Ended, spread
+from nnjit_studio.support.readers import Ended, spread
 from nnjit_studio.wasm_file.module import MAX_BYTES, Module, Section, read
 
-SMALL_BYTES = 1 << 20
-"""A smaller file is not worth a second process."""
+PART_BYTES = 1 << 20
+"""Of a file that a process looks through at a time."""
+MOST_PARTS = 16
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,8 @@ class Survey:
         return self.names.get(index, "")
 
 
-def survey_file(path: Path) -> Survey:
-    """Read a Wasm file; the work is split over the processors.
+def survey_file(path: Path, note: Callable[[str], object] = lambda text: None) -> Survey:
+    """Read a Wasm file; the work is split over the processors. ``note`` gets how far it is.
 
     Raises
     ------
@@ -55,10 +56,15 @@ def survey_file(path: Path) -> Survey:
         raise _unread(path, e) from e
     if nbytes > MAX_BYTES:
         raise WasmError(f"The file {path} has {nbytes} bytes, more than any engine takes.")
-    parts = 1 if nbytes < SMALL_BYTES else max(1, min(MOST, os.cpu_count() or 1))
-    jobs = [(path, n, parts) for n in range(parts)]
+    count = min(MOST_PARTS, nbytes // PART_BYTES + 1)
+    jobs = [(path, n, count) for n in range(count)]
+    parts: list[Survey] = []
     try:
-        return _joined(list(spread(_survey_part, jobs, seconds_for(nbytes))))
+        for part in spread(_survey_part, jobs, seconds_for(nbytes)):
+            parts.append(part)
+            if len(parts) < count:
+                note(f"Reading {path.name}: {len(parts)} of {count} parts.")
+        return _joined(parts)
     except Ended as e:
         raise WasmError(f"Reading {path} {e}.", e.hint) from e
     except OSError as e:
@@ -72,11 +78,16 @@ def _unread(path: Path, error: OSError) -> WasmError:
     return WasmError(f"The file {path} cannot be read: {error.strerror}.", "Check the name.")
 
 
-def _survey_part(job: tuple[Path, int, int]) -> Survey:
-    """What one process finds: its share of the functions, and the first the rest of the file."""
-    path, n, of = job
+@cache
+def _module(path: Path) -> tuple[bytes, Module]:
     data = path.read_bytes()
-    module = read(data)
+    return data, read(data)
+
+
+def _survey_part(job: tuple[Path, int, int]) -> Survey:
+    """A share of the functions, and of the first part the rest of the file."""
+    path, n, of = job
+    data, module = _module(path)
     first = n == 0
     return Survey(
         path=path,
@@ -91,7 +102,7 @@ def _survey_part(job: tuple[Path, int, int]) -> Survey:
 
 
 def _share(module: Module, n: int, of: int) -> Sequence[int]:
-    """Every ``of``-th function by size, so that each process gets as many bytes."""
+    """Every ``of``-th function by size, so that each part has as many bytes."""
     first = module.imported_functions
     sizes = [end - start for start, end in module.bodies]
     ranked = sorted(range(len(sizes)), key=lambda i: -sizes[i])
