@@ -33,11 +33,16 @@ def find_loops(path: Path, note: Callable[[str], None]) -> list[Loop]:
         raise WasmError(f"{path.name} is larger than any engine takes.")
     shares = _shares(read(path.read_bytes()))
     found: list[Loop] = []
+
+    def tell(done: int) -> None:
+        note(f"looked through {done} of {len(shares)} parts of the file, {len(found)} loops")
+
+    tell(0)
     try:
         coming = spread(partial(_loops_of, path), shares, seconds_for(nbytes))
         for done, loops in enumerate(coming, 1):
             found += loops
-            note(f"looked through {done} of {len(shares)} parts of the file, {len(found)} loops")
+            tell(done)
     except Ended as e:
         raise WasmError(f"Looking for loops in {path.name} {e}.", e.hint) from e
     return sorted(found, key=lambda loop: (loop.told["function"], loop.told["loop"]))
