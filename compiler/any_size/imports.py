@@ -46,7 +46,7 @@ from nnjit_studio.records import Kernel
 IMPORTS = 4
 """Sizes at which a model is imported: three decide a formula, the fourth may refuse it."""
 PATIENCE_S = 150.0
-"""No other way to keep dimensions is begun after so long."""
+"""No other way to keep dimensions is begun after so much processor time."""
 _DRAWS = 40
 _SCALES = (1, 2, 4, 8, 16, 32, 64)
 _T = TypeVar("_T")
@@ -259,7 +259,7 @@ def _opened(
         What stands in the way of all sizes, where each way is refused.
     """
     values, first = values_of(feeds), None
-    last = time.monotonic() + PATIENCE_S
+    last = time.thread_time() + PATIENCE_S
     both = (importer, replace(importer, keeps_ranges=True))
     ways = itertools.product(narrower(found, sizes_of(found.inputs, feeds)), both)
     odd = ((found, replace(way, odd=True)) for way in both)
@@ -276,7 +276,7 @@ def _opened(
                 _check_at_hand(importer, feeds)
             first = error if narrow is found else first or error
             importer.store.finish_plan(more=True)
-            if time.monotonic() > last:
+            if time.thread_time() > last:
                 break
             continue
         for name, n in found.fixed.items():

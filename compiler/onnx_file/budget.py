@@ -1,28 +1,26 @@
 """What one job on a stranger's file may use: memory and processor time, by the file's size.
 
-The limits are the kernel's own (``RLIMIT_DATA``, ``ITIMER_PROF``), so that they also end C++
-that never returns to Python; a job that exceeds one dies with its process or gets a
-``MemoryError``. Elsewhere than on Linux and macOS only the parent's deadline ends a job.
+The limits are the kernel's own (``RLIMIT_DATA``, and the timer of
+:mod:`nnjit_studio.support.limits`), so that they also end C++ that never returns to Python; a job
+that exceeds one dies with its process or gets a ``MemoryError``.
 """
 
 from __future__ import annotations
 
 import contextlib
-import signal
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from nnjit_studio.support.limits import end_after, seconds_for
+
 LEAST_BYTES = 1 << 30
 FILES = 4
 """Times a file that its import may take, from ``LEAST_BYTES`` on."""
-SILENT_S = 60.0
-"""Seconds of processor time from one sign of progress to the next."""
-TOTAL_S = 10 * SILENT_S
-BYTES_PER_S = 10e6
-"""A file gets a second more of both for each of these bytes."""
+SILENCES = 10
+"""Times the processor time from one sign of progress to the next that a whole job has."""
 
 
 @dataclass
@@ -40,9 +38,6 @@ _jobs: list[_Job] = []
 @contextlib.contextmanager
 def limited(nbytes: int, imports: int = 1) -> Iterator[None]:
     """The limits of a job on a file of so many bytes, which may hold so many imports at once."""
-    if sys.platform == "win32":
-        yield
-        return
     _jobs.append(_Job(_data_bytes(), time.process_time(), nbytes, imports))
     _limit_data(_jobs[-1])
     progress()
@@ -50,7 +45,7 @@ def limited(nbytes: int, imports: int = 1) -> Iterator[None]:
         yield
     finally:
         _jobs.pop()
-        signal.setitimer(signal.ITIMER_PROF, 0)
+        end_after(0)
         _limit_data(None)
 
 
@@ -64,11 +59,11 @@ def known_size(nbytes: int) -> None:
 
 def progress() -> None:
     """The job got on: its next silence begins."""
-    if _jobs and sys.platform != "win32":
+    if _jobs:
         job = _jobs[-1]
-        more = job.nbytes / BYTES_PER_S
-        left = TOTAL_S + 10 * more - (time.process_time() - job.started)
-        signal.setitimer(signal.ITIMER_PROF, max(0.01, min(SILENT_S + more, left)))
+        silent = seconds_for(job.nbytes)
+        left = SILENCES * silent - (time.process_time() - job.started)
+        end_after(max(0.01, min(silent, left)))
 
 
 def memory_for(nbytes: int) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
-import signal
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -13,7 +12,6 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
-from nnjit_studio.compiler.onnx_file.budget import SILENT_S
 from nnjit_studio.compiler.process import codec, worker
 from nnjit_studio.compiler.process.operations import (
     Failure,
@@ -25,6 +23,7 @@ from nnjit_studio.compiler.process.operations import (
 from nnjit_studio.compiler.process.table import OPERATIONS, Operation
 from nnjit_studio.errors import BugError, ModelError, NnjitError, UnsupportedOpError, UserError
 from nnjit_studio.support.interrupts import unheard
+from nnjit_studio.support.limits import SECONDS, ran_out
 from nnjit_studio.support.temporary import process_folder
 
 ERRORS: dict[str, type[NnjitError]] = {
@@ -153,8 +152,8 @@ class Child:
 
     def _why_it_died(self) -> str:
         code = self.process.exitcode if self.process is not None else None
-        if code == -getattr(signal, "SIGPROF", 0):
-            return f"it computed for {SILENT_S:.0f} s or more without getting on"
+        if ran_out(code):
+            return f"it computed for {SECONDS:.0f} s or more without getting on"
         lines = Path(self._chatter).read_text(errors="replace").strip().splitlines()
         said = f", its last words: {lines[-1][:200]}" if lines else ""
         return f"the compile process died (exit code {code}){said}"

@@ -37,8 +37,9 @@ from nnjit_studio.compiler.process.operations import (
     WorstLayerRequest,
 )
 from nnjit_studio.errors import CompileError, NnjitError
+from nnjit_studio.support.limits import PATIENCE, SECONDS
 
-IMPORT_TIMEOUT_S = 600.0
+IMPORT_TIMEOUT_S = PATIENCE * SECONDS
 COMPILE_TIMEOUT_S = 20.0
 
 

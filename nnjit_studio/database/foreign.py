@@ -12,10 +12,8 @@ from sqlite_utils import Database
 
 from nnjit_studio.database.schema import STEPS, check_version, migrations
 from nnjit_studio.errors import DatabaseError
+from nnjit_studio.support.limits import seconds_for
 
-READING_S = 30.0
-BYTES_PER_S = 5e6
-"""A file may be read for ``READING_S``, and a second more for each of these bytes."""
 MAX_VALUE_BYTES = 64 << 20
 _STEPS_BETWEEN = 100_000
 _Schema = dict[tuple[str, str], str]
@@ -31,8 +29,8 @@ def guard(db: Database, path: Path) -> None:
     """
     if sys.version_info >= (3, 11):
         db.conn.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
-    end = time.monotonic() + READING_S + path.stat().st_size / BYTES_PER_S
-    db.conn.set_progress_handler(lambda: time.monotonic() > end, _STEPS_BETWEEN)
+    end = time.thread_time() + seconds_for(path.stat().st_size)  # SQLite keeps to its thread
+    db.conn.set_progress_handler(lambda: time.thread_time() > end, _STEPS_BETWEEN)
     db.execute("PRAGMA trusted_schema=OFF")
     db.execute("PRAGMA cell_size_check=ON")
     ours = _of_version(check_version(db, path))

@@ -81,7 +81,8 @@ def test_memory_beyond_the_budget_fails_in_words(process: CompileProcess, tmp_pa
 def test_a_job_without_progress_ends() -> None:
     code = (
         "from nnjit_studio.compiler.onnx_file import budget\n"
-        "budget.SILENT_S = 0.2\n"
+        "from nnjit_studio.support import limits\n"
+        "limits.SECONDS = 0.2\n"
         "with budget.limited(1):\n"
         "    sum(range(10**11))\n"
     )

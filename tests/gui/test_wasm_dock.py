@@ -12,6 +12,7 @@ from PySide6.QtTest import QTest
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.foreign_wasm.inspection.cost.records import Compilation, CompileCost, TierCost
+from nnjit_studio.support.stopping import check
 from nnjit_studio.ui.wasm import jobs
 from nnjit_studio.ui.wasm.colours import FINDINGS, VECTORS
 from nnjit_studio.ui.wasm.layout import Box, squarified
@@ -105,6 +106,24 @@ def test_two_builds(qtbot, shown, tmp_path):
     qtbot.waitUntil(lambda: shown.comparison is not None)
     assert "2 functions the same, 1 changed" in shown.builds_caption.text()
     assert [p.after.index for p in shown.builds.model.rows] == [0]
+
+
+def test_reading_tells_how_far_it_is_and_can_be_stopped(qtbot, window, shown, monkeypatch):
+    def read(path, note):
+        note(f"Reading {path.name}: 3 of 16 parts.")
+        while True:
+            check()
+
+    monkeypatch.setattr("nnjit_studio.ui.wasm.dock.survey_file", read)
+    assert shown.open(shown.survey.path)
+    qtbot.waitUntil(lambda: "3 of 16 parts" in shown.caption.text())
+    assert not shown.open(shown.survey.path)
+    assert "stop it or wait" in window.message.text.text()
+    assert not shown.stop_button.isHidden() and not shown.open_button.isEnabled()
+    shown.stop_button.click()
+    qtbot.waitUntil(lambda: not shown.busy)
+    assert shown.caption.text().startswith("Reading was stopped. kernels.wasm")
+    assert shown.stop_button.isHidden() and shown.open_button.isEnabled()
 
 
 def test_what_cannot_be_read_is_said(qtbot, window, tmp_path):

@@ -55,6 +55,14 @@ def test_an_expression_deeper_than_functions_can_recurse_stays(name: str) -> Non
         assert (found == "size") == (wanted == "size")
 
 
+def test_a_loop_that_sets_a_global_is_told_so() -> None:
+    """It is understood, and has an effect that a kernel has not."""
+    assert (
+        verdict_of(I32_AND_F32 + loop(op("i32.const", 1) + op("global.set", 0) + loaded(4)) + END)
+        == "global"
+    )
+
+
 def test_a_loop_in_a_thousand_blocks_stays() -> None:
     """An interpreter's switch: the native part of a .NET application has one."""
     block = op("block", -64)

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from test_loops import module_of, splat_kernel
+from test_loops import ACC, A, P, code, get, module_of, put, splat_kernel
 
 from nnjit_studio.cli.main import main
 from nnjit_studio.errors import UserError
@@ -89,7 +89,7 @@ def test_a_module_that_gains_nothing_writes_nothing(package: Path, tmp_path: Pat
     [
         (b"nonsense", "not a Wasm module"),
         (b"\0asm\1\0\0\0", "no memory"),
-        (b"\0asm\1\0\0\0\x05\x03\x01\x00\x01", "no loop that carries vectors"),
+        (b"\0asm\1\0\0\0\x05\x03\x01\x00\x01", "no vector instruction"),
     ],
 )
 def test_other_files_are_refused_in_a_sentence(
@@ -102,6 +102,26 @@ def test_other_files_are_refused_in_a_sentence(
     assert stopped.value.code == 1
     assert sentence in json.loads(capsys.readouterr().out)["error"]
     assert [f.name for f in tmp_path.iterdir()] == ["x.wasm"]
+
+
+@pytest.mark.parametrize(
+    ("sums", "has_hint"), [(["f32x4.mul", "f32x4.add"], True), (["i32x4.add"], False)]
+)
+def test_fused_products_are_advised_only_where_there_are_some(
+    sums: list[str], has_hint: bool, tmp_path: Path
+) -> None:
+    loop = get(P) + code("v128.load", 4, 0, 0) + put(A)
+    loop += get(ACC) + (get(A) + get(A) + code(sums[0]) if has_hint else get(A))
+    (tmp_path / "x.wasm").write_bytes(module_of(loop + code(sums[-1]) + put(ACC)).data)
+    with pytest.raises(UserError, match="they fit in 15 registers") as refused:
+        turbo(tmp_path / "x.wasm", None, TurboOptions(target="node"), lambda line: None)
+    assert ("--fma" in refused.value.hint) == has_hint
+
+
+def test_vectors_outside_of_loops_are_told(tmp_path: Path) -> None:
+    (tmp_path / "x.wasm").write_bytes(module_of(b"").data)
+    with pytest.raises(UserError, match="no loop of one block carries vectors"):
+        turbo(tmp_path / "x.wasm", None, TurboOptions(target="node"), lambda line: None)
 
 
 def test_the_original_is_never_replaced(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from nnjit_studio.foreign_wasm.inspection.cost.records import CompileCost
 from nnjit_studio.foreign_wasm.inspection.cost.trace import trace_events
 from nnjit_studio.foreign_wasm.inspection.report import Tiers, headline, sections
 from nnjit_studio.foreign_wasm.inspection.rules import Finding, ranked
-from nnjit_studio.foreign_wasm.inspection.survey import Survey
+from nnjit_studio.foreign_wasm.inspection.survey import Survey, survey_file
 from nnjit_studio.support.files import write_json
 from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.dock.feature import WASM_FILE
@@ -20,8 +20,8 @@ from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.wasm.colours import choices, colouring, legend
 from nnjit_studio.ui.wasm.live import LivePanel
+from nnjit_studio.ui.wasm.long_job import LongJob
 from nnjit_studio.ui.wasm.offload import OffloadPanel
-from nnjit_studio.ui.wasm.reading import Reading
 from nnjit_studio.ui.wasm.tables import (
     SECTION_COLUMNS,
     FunctionTable,
@@ -43,7 +43,7 @@ NO_OTHER = "Compare with another build to see what changed."
 
 
 class WasmPanel(Panel):
-    """A file is read in a thread, and that in processes of its own; one at a time."""
+    """A file is read in processes of its own, while no other job of the dock runs."""
 
     def __init__(self, host: Host) -> None:
         super().__init__()
@@ -53,9 +53,14 @@ class WasmPanel(Panel):
         self.tiers: Tiers = {}
         self.cost: CompileCost | None = None
         self._found: list[Finding] = []
-        self._reading = Reading(self, self._take, self._refuse)
-        host.background.append(self._reading)
         self.caption = caption(EMPTY)
+        self._reading = LongJob(host, self)
+        self._reading.told.connect(lambda lines: self.caption.setText(lines[-1]))
+        self._reading.returned.connect(lambda found: self._take(*found))
+        self._reading.stopped.connect(lambda: self._tell("Reading was stopped. "))
+        self._reading.failed.connect(self._refuse)
+        self._reading.changed.connect(self._follow)
+        self.stop_button = self._reading.stop_button("reading")
         self.open_button = push_button("Open…", "Open a Wasm file", act=self.ask)
         self.compare_button = push_button(
             "Compare with…", "Compare with another build", "Which functions changed since another "
@@ -66,7 +71,8 @@ class WasmPanel(Panel):
             "Compile times by tier, for Perfetto or Chrome", self.ask_trace,
         )  # fmt: skip
         self.bar = hbox(
-            (self.caption, 1), self.open_button, self.compare_button, self.trace_button,
+            (self.caption, 1), self.stop_button, self.open_button, self.compare_button,
+            self.trace_button,
             margins=(8, 6, 8, 4),
         )  # fmt: skip
         self._make_views(host)
@@ -139,7 +145,7 @@ class WasmPanel(Panel):
             self._host.saver.ask("Save trace", f"{survey.path.stem}-compile.json", write)
 
     def open(self, path: Path) -> bool:
-        """Read a file and show it; False while another one is being read.
+        """Read a file and show it; False while another job of the dock runs.
 
         The first file, where no model is open, gets the window's layout for Wasm files.
         """
@@ -158,12 +164,10 @@ class WasmPanel(Panel):
         return bool(self._reading.job) or self.turbo.busy
 
     def _read(self, job: str, path: Path) -> bool:
-        if not self._reading.start(job, path):
-            self._host.message.say("A Wasm file is still being read: wait until it is shown.")
-            return False
-        self.caption.setText(f"Reading {path.name}…")
-        self._follow()
-        return True
+        begun = self._reading.start(job, lambda note: (job, survey_file(path, note)))
+        if begun:
+            self.caption.setText(f"Reading {path.name}…")
+        return begun
 
     def _take(self, job: str, survey: Survey) -> None:
         if job == "wasm":
@@ -265,8 +269,8 @@ class WasmPanel(Panel):
             said.append("No function calls it directly.")
         return " ".join(said)
 
-    def _tell(self) -> None:
-        self.caption.setText(headline(self.survey) if self.survey else EMPTY)
+    def _tell(self, before: str = "") -> None:
+        self.caption.setText(before + (headline(self.survey) if self.survey else EMPTY))
         self._follow()
 
     def _make_room(self) -> None:
@@ -276,6 +280,7 @@ class WasmPanel(Panel):
         self.right.setVisible(not compares and shown not in (self.live, self.offload))
 
     def _follow(self) -> None:
+        self.stop_button.setVisible(bool(self._reading.job))
         self.open_button.setEnabled(not self.busy)
         self.compare_button.setEnabled(self.survey is not None and not self.busy)
         self.trace_button.setEnabled(self.cost is not None)

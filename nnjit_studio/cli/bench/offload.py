@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ from nnjit_studio.cli.bench.options import ADAPTER, BROWSER
 from nnjit_studio.cli.common import JSON, answer, note
 from nnjit_studio.cli.target_options import OPTIONS
 from nnjit_studio.cli.verbs import FILE, argument, group, option, same, verb
+from nnjit_studio.errors import UserError
 from nnjit_studio.foreign_wasm.offload import job, report
-from nnjit_studio.foreign_wasm.offload.detect import Verdict, verdicts
-from nnjit_studio.wasm_file.module import Module, read
+from nnjit_studio.foreign_wasm.offload.cases import Loop
+from nnjit_studio.foreign_wasm.offload.loops import find_loops
+from nnjit_studio.wasm_file.module import read
 
 
 @dataclass(frozen=True)
@@ -56,26 +59,35 @@ def offload(
     where the loop alone is faster, it stays. With --gpu lab products are measured on the GPU's
     matrix units too, operands rounded to f16: no file that is written has such kernels.
     """
-    module = read(file.read_bytes())
-    found = list(verdicts(module))
-    result = report.document(str(file), found)
+    if out is not None and out.resolve() == file.resolve():
+        raise UserError(f"{str(out)!r} is the original itself.", "Give another file with --out.")
+    found = find_loops(file, note)
+    result = {"ok": True, "file": str(file), "loops": [loop.told for loop in found]}
     if out is not None:
-        _write(module, out)
+        _write(file, found, out)
         result["out"] = str(out)
     if measuring.measure:
         _measure(found, result, measuring)
     answer(as_json, result, report.text(result, everything))
 
 
-def _write(module: Module, out: Path) -> None:
-    data, plan = job.offloaded(module, job.nests_of(module, {}))
+def _write(file: Path, found: Sequence[Loop], out: Path) -> None:
+    module = read(file.read_bytes())
+    functions = {loop.told["function"] for loop in found if loop.told["pattern"]}
+    nests = job.nests_of(module, {}, functions)
+    if not nests:
+        raise UserError(
+            f"No loop of {file.name} can run on a GPU, so nothing was written.",
+            "Leave --out away: the reasons are listed.",
+        )
+    data, plan = job.offloaded(module, nests)
     out.write_bytes(data)
     out.with_suffix(".json").write_text(plan)
 
 
-def _measure(found: list[Verdict], result: dict[str, Any], given: Measuring) -> None:
+def _measure(found: Sequence[Loop], result: dict[str, Any], given: Measuring) -> None:
     """Fill in prices of the loops that stand alone, and the counters of the run."""
-    cases = {i: case for i, v in enumerate(found) if (case := job.case_of(v)) is not None}
+    cases = {i: loop.case for i, loop in enumerate(found) if loop.case is not None}
     if not cases:
         return
     named = [replace(case, name=str(i)) for i, case in cases.items()]

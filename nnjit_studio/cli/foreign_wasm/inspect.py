@@ -50,8 +50,8 @@ def inspect(
         where = compiling.engine, target.no_sandbox, compiling.top
         show_page(running, importing, *where, as_json_)
         return
-    survey = survey_file(file)
-    comparison = compare(survey_file(compare_with), survey) if compare_with else None
+    survey = survey_file(file, note)
+    comparison = compare(survey_file(compare_with, note), survey) if compare_with else None
     if csv is not None:
         with replacing(csv) as part:
             part.write_text(as_csv(survey))

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import time
+import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
-from nnjit_studio.errors import NnjitError, WasmError
+from nnjit_studio.errors import WasmError
 from nnjit_studio.foreign_wasm.inspection.facts import FunctionFacts, facts
-from nnjit_studio.support.interrupts import unheard
-from nnjit_studio.support.limits import MEMORY_BYTES, limit_this_process
+from nnjit_studio.support.limits import seconds_for
+from nnjit_studio.support.readers import Ended, spread
 from nnjit_studio.wasm_file.module import MAX_BYTES, Module, Section, read
 
-TIMEOUT_S = 120.0
-WORKERS = 4
-LOOK_S = 0.1
-SMALL_BYTES = 1 << 20
-"""A smaller file is not worth a second process."""
+PART_BYTES = 1 << 20
+"""Of a file that a process looks through at a time."""
+MOST_PARTS = 16
 
 
 @dataclass(frozen=True)
@@ -43,75 +40,54 @@ class Survey:
         return self.names.get(index, "")
 
 
-def survey_file(
-    path: Path, timeout_s: float = TIMEOUT_S, stopped: Callable[[], bool] = lambda: False
-) -> Survey:
-    """Read a Wasm file; the work is split over the processors.
-
-    ``stopped`` is asked ten times a second whether to give up.
+def survey_file(path: Path, note: Callable[[str], object] = lambda text: None) -> Survey:
+    """Read a Wasm file; the work is split over the processors. ``note`` gets how far it is.
 
     Raises
     ------
     WasmError
-        When the file cannot be read or is no module, reading takes more time or
-        memory than allowed, or was stopped.
+        When the file cannot be read or is no module, or reading takes more time or
+        memory than allowed.
+    Stopped
     """
     try:
         nbytes = path.stat().st_size
     except OSError as e:
-        raise WasmError(f"The file {path} cannot be read: {e.strerror}.", "Check the name.") from e
+        raise _unread(path, e) from e
     if nbytes > MAX_BYTES:
         raise WasmError(f"The file {path} has {nbytes} bytes, more than any engine takes.")
-    workers = 1 if nbytes < SMALL_BYTES else max(1, min(WORKERS, os.cpu_count() or 1))
-    context = multiprocessing.get_context("spawn")
-    with unheard():
-        pool = context.Pool(workers, limit_this_process)
-    with pool:
-        jobs = [(path, n, workers) for n in range(workers)]
-        reading = pool.starmap_async(_read_part, jobs)
-        deadline = time.monotonic() + timeout_s
-        while not reading.ready():
-            if stopped():
-                raise WasmError(f"Reading {path} was stopped.")
-            if time.monotonic() >= deadline:
-                raise WasmError(
-                    f"Reading {path} took more than {timeout_s:.0f} s.",
-                    "Try a smaller file, or one that is not damaged.",
-                )
-            reading.wait(LOOK_S)
-        return _joined(path, reading.get())
-
-
-@dataclass(frozen=True)
-class _Part:
-    """What one process found, or why it could not read."""
-
-    survey: Survey | None
-    error: str = ""
-    hint: str = ""
-
-
-def _read_part(path: Path, n: int, of: int) -> _Part:
+    count = min(MOST_PARTS, nbytes // PART_BYTES + 1)
+    jobs = [(path, n, count) for n in range(count)]
+    parts: list[Survey] = []
     try:
-        return _Part(_survey_part(path, n, of))
-    except NnjitError as e:
-        return _Part(None, f"The file {path} cannot be read: {_lower(e.error)}", e.hint)
+        for part in spread(_survey_part, jobs, seconds_for(nbytes)):
+            parts.append(part)
+            if len(parts) < count:
+                note(f"Reading {path.name}: {len(parts)} of {count} parts.")
+        return _joined(parts)
+    except Ended as e:
+        raise WasmError(f"Reading {path} {e}.", e.hint) from e
     except OSError as e:
-        return _Part(None, f"The file {path} cannot be read: {e.strerror}.", "Check the name.")
-    except MemoryError:
-        return _Part(None, f"Reading {path} took more than {MEMORY_BYTES >> 30} GiB of memory.")
+        raise _unread(path, e) from e
+    except WasmError as e:
+        said = e.error[:1].lower() + e.error[1:]
+        raise WasmError(f"The file {path} cannot be read: {said}", e.hint) from e
 
 
-def _lower(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:]
+def _unread(path: Path, error: OSError) -> WasmError:
+    return WasmError(f"The file {path} cannot be read: {error.strerror}.", "Check the name.")
 
 
-def _survey_part(path: Path, n: int, of: int) -> Survey:
-    import hashlib
-
+@cache
+def _module(path: Path) -> tuple[bytes, Module]:
     data = path.read_bytes()
-    module = read(data)
-    functions = tuple(facts(module, _share(module, n, of)))
+    return data, read(data)
+
+
+def _survey_part(job: tuple[Path, int, int]) -> Survey:
+    """A share of the functions, and of the first part the rest of the file."""
+    path, n, of = job
+    data, module = _module(path)
     first = n == 0
     return Survey(
         path=path,
@@ -119,39 +95,26 @@ def _survey_part(path: Path, n: int, of: int) -> Survey:
         sha256=hashlib.sha256(data).hexdigest() if first else "",
         imported=module.imported_functions,
         sections=module.sections if first else (),
-        functions=functions,
+        functions=tuple(facts(module, _share(module, n, of))),
         names=dict(module.names) if first else {},
         callers={},
     )
 
 
 def _share(module: Module, n: int, of: int) -> Sequence[int]:
-    """Every ``of``-th function by size, so that each process gets as many bytes."""
+    """Every ``of``-th function by size, so that each part has as many bytes."""
     first = module.imported_functions
     sizes = [end - start for start, end in module.bodies]
     ranked = sorted(range(len(sizes)), key=lambda i: -sizes[i])
     return sorted(i + first for i in ranked[n::of])
 
 
-def _joined(path: Path, parts: Sequence[_Part]) -> Survey:
-    surveys: list[Survey] = []
-    for part in parts:
-        if part.survey is None:
-            raise WasmError(part.error, part.hint)
-        surveys.append(part.survey)
+def _joined(parts: Sequence[Survey]) -> Survey:
+    surveys = sorted(parts, key=lambda s: not s.sha256)
     functions = sorted((f for s in surveys for f in s.functions), key=lambda f: f.index)
     callers: dict[int, list[int]] = {}
     for function in functions:
         for callee in function.callees:
             callers.setdefault(callee, []).append(function.index)
-    first = surveys[0]
-    return Survey(
-        path,
-        first.nbytes,
-        first.sha256,
-        first.imported,
-        first.sections,
-        tuple(functions),
-        first.names,
-        {callee: tuple(found) for callee, found in callers.items()},
-    )
+    found = {callee: tuple(calling) for callee, calling in callers.items()}
+    return replace(surveys[0], functions=tuple(functions), callers=found)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from nnjit_studio.engine.pages.gpu import GpuPage
 from nnjit_studio.engine.pages.opening import open_page
 from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.foreign_wasm.offload.cases import Case
-from nnjit_studio.foreign_wasm.offload.detect import Verdict, verdicts
+from nnjit_studio.foreign_wasm.offload.detect import Verdict, of_function
 from nnjit_studio.foreign_wasm.offload.extract import ENTRY, extract
 from nnjit_studio.foreign_wasm.offload.lift.refusal import Refused
 from nnjit_studio.foreign_wasm.offload.plan import Planned, in_f16, kernel_of, plan
@@ -38,18 +39,17 @@ class Where:
 
 
 def nests_of(
-    module: Module, kernels: dict[str, bytes], functions: set[int] | None = None
+    module: Module, kernels: dict[str, bytes], functions: Collection[int] | None = None
 ) -> list[Planned]:
-    """The nests of a module that have kernels."""
+    """The nests of a module that have kernels, or of some of its functions."""
     nests = []
-    for verdict in verdicts(module):
-        if verdict.found is None or (functions is not None and verdict.function not in functions):
-            continue
-        try:
-            kernel = kernel_of(verdict.found.lowered, kernels)
-        except Refused:
-            continue
-        nests.append(Planned(verdict, verdict.found, kernel))
+    for index in module.defined if functions is None else sorted(functions):
+        for verdict in of_function(module, index):
+            if verdict.found is None:
+                continue
+            with contextlib.suppress(Refused):
+                kernel = kernel_of(verdict.found.lowered, kernels)
+                nests.append(Planned(verdict, verdict.found, kernel))
     return nests
 
 

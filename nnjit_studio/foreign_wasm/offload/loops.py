@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 from pathlib import Path
 
 from nnjit_studio.errors import WasmError
@@ -12,15 +11,12 @@ from nnjit_studio.foreign_wasm.offload.cases import Loop
 from nnjit_studio.foreign_wasm.offload.detect import of_function
 from nnjit_studio.foreign_wasm.offload.job import case_of
 from nnjit_studio.foreign_wasm.offload.report import loop_json
-from nnjit_studio.support.interrupts import unheard
-from nnjit_studio.support.limits import limit_this_process
-from nnjit_studio.support.stopping import check
+from nnjit_studio.support.limits import seconds_for
+from nnjit_studio.support.readers import Ended, spread
 from nnjit_studio.wasm_file.module import MAX_BYTES, Module, read
 
-WORKERS = 4
 SHARE_BYTES = 1 << 18
 """Of functions that a process looks through at a time."""
-LOOK_S = 0.1
 
 
 def find_loops(path: Path, note: Callable[[str], None]) -> list[Loop]:
@@ -29,28 +25,26 @@ def find_loops(path: Path, note: Callable[[str], None]) -> list[Loop]:
     Raises
     ------
     WasmError
-        When the file is no module, or too large.
+        When the file is no module, too large, or takes more time or memory than allowed.
     Stopped
     """
-    if path.stat().st_size > MAX_BYTES:
+    nbytes = path.stat().st_size
+    if nbytes > MAX_BYTES:
         raise WasmError(f"{path.name} is larger than any engine takes.")
     shares = _shares(read(path.read_bytes()))
-    context = multiprocessing.get_context("spawn")
-    workers = min(WORKERS, os.cpu_count() or 1, len(shares)) or 1
     found: list[Loop] = []
-    with unheard():
-        pool = context.Pool(workers, _begin, (path,))
-    with pool:
-        coming = pool.imap_unordered(_loops_of, shares)
-        for done in range(len(shares)):
-            note(f"looked through {done} of {len(shares)} parts of the file, {len(found)} loops")
-            while True:
-                check()
-                try:
-                    found += coming.next(LOOK_S)
-                    break
-                except multiprocessing.TimeoutError:
-                    continue
+
+    def tell(done: int) -> None:
+        note(f"looked through {done} of {len(shares)} parts of the file, {len(found)} loops")
+
+    tell(0)
+    try:
+        coming = spread(partial(_loops_of, path), shares, seconds_for(nbytes))
+        for done, loops in enumerate(coming, 1):
+            found += loops
+            tell(done)
+    except Ended as e:
+        raise WasmError(f"Looking for loops in {path.name} {e}.", e.hint) from e
     return sorted(found, key=lambda loop: (loop.told["function"], loop.told["loop"]))
 
 
@@ -67,15 +61,12 @@ def _shares(module: Module) -> list[list[int]]:
     return [share for share in shares if share]
 
 
-_MODULE: Module
+@cache
+def _module(path: Path) -> Module:
+    return read(path.read_bytes())
 
 
-def _begin(path: Path) -> None:
-    global _MODULE
-    limit_this_process()
-    _MODULE = read(path.read_bytes())
-
-
-def _loops_of(functions: Sequence[int]) -> list[Loop]:
-    found = [verdict for index in functions for verdict in of_function(_MODULE, index)]
+def _loops_of(path: Path, functions: Sequence[int]) -> list[Loop]:
+    module = _module(path)
+    found = [verdict for index in functions for verdict in of_function(module, index)]
     return [Loop(loop_json(verdict), case_of(verdict)) for verdict in found]

@@ -59,11 +59,6 @@ def priced_in_f16(loop: dict[str, Any], row: Mapping[str, Any]) -> dict[str, Any
     return {**loop, "f16": {**lab, "text": f"{bound}: {lab['text']}"}}
 
 
-def document(file: str, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    loops = [loop_json(v) for v in verdicts]
-    return {"ok": True, "file": file, "loops": loops}
-
-
 def text(result: Mapping[str, Any], everything: bool) -> str:
     """The loops that are offloaded or were priced, and how many stay for which reason."""
     loops = result["loops"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -11,9 +12,12 @@ from nnjit_studio.foreign_wasm.turbo.loops.find import Function, Loop, decoded, 
 from nnjit_studio.foreign_wasm.turbo.loops.operators import F32X4_MADD, F64X2_NMADD
 from nnjit_studio.foreign_wasm.turbo.loops.variants import Variant, variants
 from nnjit_studio.support.stopping import check
+from nnjit_studio.wasm_file.instructions import decode
 from nnjit_studio.wasm_file.module import Module
 
 _PLAIN_LOOP = b"\x03\x40"
+_VECTOR = b"\xfd"
+"""Begins every vector instruction."""
 _VECTOR_ARITHMETIC = re.compile(rb"\xfd[\x60-\x7f]|\xfd[\x80-\xff][\x01\x02]")
 """Found in every body that calculates with vectors, and in few others."""
 
@@ -44,6 +48,19 @@ class Found:
     vector_loops: int = 0
     fused: int = 0
     left_alone: Counter[str] = field(default_factory=Counter)
+
+
+def has_vectors(module: Module) -> bool:
+    """Whether a function has a vector instruction."""
+    for index in module.defined:
+        check()
+        data = module.body(index)
+        if _VECTOR not in data:
+            continue
+        with contextlib.suppress(WasmError):
+            if any(code.opcode >> 16 == _VECTOR[0] for code in decode(data).instructions):
+                return True
+    return False
 
 
 def find(module: Module, registers: int, fma: bool) -> Found:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nnjit_studio.errors import UserError, WasmError
-from nnjit_studio.foreign_wasm.turbo.candidates import Found, find
+from nnjit_studio.foreign_wasm.turbo.candidates import Found, find, has_vectors
 from nnjit_studio.foreign_wasm.turbo.certificate import Evidence, certificate
 from nnjit_studio.foreign_wasm.turbo.choose import best, bodies
 from nnjit_studio.foreign_wasm.turbo.gate.engines import Engine, engine_of
@@ -84,7 +84,7 @@ def turbo(file: Path, out: Path | None, options: TurboOptions, note: Note) -> Tu
     found = find(module, registers, options.fma)
     note(f"{len(module.bodies)} functions, {found.vector_loops} loops carry vectors")
     if not found.candidates:
-        raise _nothing(file, found, registers, options.fma)
+        raise _nothing(file, module, found, registers, options.fma)
     with tempfile.TemporaryDirectory(prefix="nnjit-turbo-") as name:
         return _changed(
             _Work(file, module, found, engine, registers, Path(name)), outputs, options, note
@@ -198,20 +198,27 @@ def _no_gain(work: _Work, tried: int, settings: Settings) -> UserError:
     )
 
 
-def _nothing(file: Path, found: Found, registers: int, fma: bool) -> UserError:
+def _nothing(file: Path, module: Module, found: Found, registers: int, fma: bool) -> UserError:
     """Why there is nothing to try."""
     several = found.vector_loops > 1
     about = f"{file.name} holds {found.vector_loops} loop{'s' * several} with vectors"
+    if not has_vectors(module):
+        return UserError(
+            f"{file.name} has no vector instruction, so there is nothing to gain.",
+            "Take the library's build with SIMD, if it has one.",
+        )
     if not found.vector_loops:
         return UserError(
-            f"{file.name} holds no loop that carries vectors, so there is nothing to gain.",
-            "Is it the build with SIMD?",
+            f"{file.name} has vector instructions, but no loop of one block carries vectors from "
+            "one iteration to the next: nothing to gain.",
+            "nnjit inspect lists the functions that have vectors.",
         )
     if found.fused:
         return UserError(
             f"{about}, {found.fused} of them already fused (relaxed multiply-adds), and all fit "
             f"in {registers} registers: nothing to gain."
         )
-    more = "" if fma else "Try --fma, which is not bit-identical."
+    gains = not fma and find(module, registers, fma=True).candidates
+    more = "Try --fma, which is not bit-identical." if gains else ""
     fits = "all fit" if several else "they fit"
     return UserError(f"{about}, and {fits} in {registers} registers: nothing to gain.", more)

@@ -67,7 +67,7 @@ def runtime_of(module: Path) -> Runtime:
         raise UserError(
             f"{module.name} does not lie in the dist folder of an onnxruntime-web, "
             "so no model can be run with it.",
-            "Give the module of node_modules/onnxruntime-web/dist, or leave --check out.",
+            "Give the module of node_modules/onnxruntime-web/dist.",
         )
     return runtime
 

@@ -10,6 +10,7 @@ REASONS = {
     "copy": "it only moves data",
     "dynamic-trip-count": "how often it runs is not a constant",
     "f64": "it computes in float64, which WGSL lacks",
+    "global": "it sets a global of the module",
     "index": "an address is not affine in the loop counters",
     "instruction": "it has an instruction that is not understood",
     "integer": "it computes on integers",
