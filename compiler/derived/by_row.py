@@ -2,7 +2,8 @@
 
 ONNX Runtime's tools give all activations of a tensor one scale; a row that is small then keeps few
 steps. Here each row has a scale of its own, written with standard operators. Columns of activations
-that are large on the inputs at hand are made smaller, and the rows of weights that meet them larger.
+that are large on the inputs at hand are made smaller, and the rows of weights that meet them
+larger.
 
 Products that read one tensor are taken together. Each group's error at the outputs is measured
 alone, then groups are taken in the order of error by work saved, as many as stay within the limit.
@@ -23,7 +24,7 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 from nnjit_studio.compiler.derived.layers import relative_error
 from nnjit_studio.compiler.onnx_file.arrays import array_of
 from nnjit_studio.compiler.onnx_file.check import opset_of
-from nnjit_studio.compiler.onnx_file.native import NO_PASSES, native_session
+from nnjit_studio.compiler.onnx_file.native import native_session
 from nnjit_studio.compiler.oracle.onnx_reference import reads
 from nnjit_studio.errors import UserError
 
@@ -34,8 +35,9 @@ MOST = 64
 """Groups that are tried, the largest; each costs an inference."""
 LEAST_COLUMNS = 64
 """Of a group's weights together: rounding the activations costs as much as a few columns."""
-ROUND_OPSET, AXES_OPSET = 11, 18
-"""Versions of ONNX: the first with Round; the first whose ReduceMax takes its axes as an input."""
+BYTES_OPSET, AXES_OPSET = 10, 18
+"""Versions of ONNX: the first with products of bytes; the first whose ReduceMax takes its axes as
+an input."""
 _STEPS, _SMALLEST = np.float32(127), np.finfo(np.float32).tiny
 _FLOOR = 1e-2
 """Of the largest column: one that is 0 on these inputs need not be on others."""
@@ -84,29 +86,24 @@ def by_row(model: onnx.ModelProto, feeds: Feeds, max_error: float) -> Kept:
     Raises
     ------
     UserError
-        When the file is older than version 11 of ONNX.
+        When the file is older than version 10 of ONNX.
     """
-    if opset_of(model) < ROUND_OPSET:
+    if opset_of(model) < BYTES_OPSET:
         raise UserError(
-            "The file is older than version 11 of ONNX, which has no rounding.",
+            "The file is older than version 10 of ONNX, which has no products of bytes.",
             "Export it with a newer version.",
         )
     groups = list(_groups(model))
-    names = [out.name for out in model.graph.output]
     extremes, rows = _extremes(model, groups, feeds)
     work = {g.read: rows[g.read] * len(g.products[0].weight) * g.columns for g in groups}
     largest = sorted(groups, key=lambda g: -work[g.read])[:MOST]
 
     def writers(of: Sequence[_Group]) -> list[_Writer]:
-        return [_Writer(f"8 bits {i}", g, extremes[g.read], opset_of(model)) for i, g in enumerate(of)]
+        return [
+            _Writer(f"8 bits {i}", g, extremes[g.read], opset_of(model)) for i, g in enumerate(of)
+        ]
 
-    tried = _tried(model, writers(largest)).SerializeToString()
-    session = native_session(tried, NO_PASSES, enable_cpu_mem_arena=False)
-
-    def outputs(taken: Sequence[int]) -> list[NDArray[Any]]:
-        flags = {f"8 bits {i}": np.array(i in taken) for i in range(len(largest))}
-        return [np.asarray(a) for a in session.run(names, {**feeds, **flags})]
-
+    outputs = _trials(model, writers(largest), feeds)
     reference = outputs(())
 
     def error(taken: Sequence[int]) -> float:
@@ -163,7 +160,10 @@ def _extremes(
     part.graph.output.extend(onnx.ValueInfoProto(name=n) for n in names if n not in inputs)
     asked = [n for n in names if n not in inputs]
     session = native_session(part.SerializeToString(), enable_cpu_mem_arena=False)
-    values = {**feeds, **dict(zip(asked, session.run(asked, dict(feeds)) if asked else (), strict=True))}
+    values = {
+        **feeds,
+        **dict(zip(asked, session.run(asked, dict(feeds)) if asked else (), strict=True)),
+    }
     flat = {n: np.abs(values[n]).reshape(-1, values[n].shape[-1]) for n in names}
     return {n: a.max(axis=0) for n, a in flat.items()}, {n: len(a) for n, a in flat.items()}
 
@@ -171,9 +171,7 @@ def _extremes(
 class _Writer:
     """Writes one group in 8 bits, for good or behind a switch."""
 
-    def __init__(
-        self, name: str, group: _Group, extremes: NDArray[np.float32], opset: int
-    ) -> None:
+    def __init__(self, name: str, group: _Group, extremes: NDArray[np.float32], opset: int) -> None:
         self.name, self.group, self._opset = name, group, opset
         largest = np.max([np.abs(p.weight).max(axis=1) for p in group.products], axis=0)
         self._columns = np.sqrt(_floored(largest) / _floored(extremes))
@@ -190,8 +188,8 @@ class _Writer:
         self.weights.append(numpy_helper.from_array(np.asarray(array, dtype), name))
         return name
 
-    def rounded(self) -> tuple[str, str, str]:
-        """The activations in whole steps, the step of each row, the factors of columns."""
+    def bytes_by_row(self) -> tuple[str, str, str]:
+        """The activations in int8, the step of each row, the factors of columns."""
         columns = self.weight(self._columns)
         x = self.op("Mul", self.group.read, columns)
         axes: dict[str, Any] = {"axes": [-1]} if self._opset < AXES_OPSET else {}
@@ -199,20 +197,38 @@ class _Writer:
         high = self.op("ReduceMax", self.op("Abs", x), *axis, keepdims=1, **axes)
         high = self.op("Max", high, self.weight(_STEPS * _SMALLEST))  # of zeros alone
         step = self.op("Div", high, self.weight(_STEPS))
-        return self.op("Round", self.op("Div", x, step)), step, columns
+        one, none = self.weight(1), self.weight(0, np.int8)
+        return self.op("QuantizeLinear", self.op("Div", x, step), one, none), step, columns
 
-    def bytes_of(self, product: _Product) -> tuple[str, str]:
+    def bytes_of(self, product: _Product) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
         """The weight in int8, and a scale for each column."""
         weight = product.weight / self._columns[:, None]
         scale = np.maximum(np.abs(weight).max(axis=0) / _STEPS, _SMALLEST)
-        return self.weight(np.rint(weight / scale), np.int8), self.weight(scale)
+        return np.rint(weight / scale).astype(np.int8), scale
+
+    def place(self, product: _Product) -> str:
+        """Of a weight as an input."""
+        return f"{self.name}/{product.node.output[0]}"
+
+    def plain(self) -> dict[str, NDArray[np.float32]]:
+        """The group's weights as the file has them, by their places."""
+        return {self.place(p): p.weight.T if p.turned else p.weight for p in self.group.products}
+
+    def rounded(self) -> dict[str, NDArray[np.float32]]:
+        """As :meth:`plain` with the errors of 8 bits."""
+        found = {}
+        for product in self.group.products:
+            held, scale = self.bytes_of(product)
+            weight = held * scale * self._columns[:, None]
+            found[self.place(product)] = weight.T if product.turned else weight
+        return found
 
     def for_good(self) -> None:
         """Products of integers in place of the group's."""
-        whole, step, _ = self.rounded()
-        rows = self.op("Cast", whole, to=TensorProto.INT8)
+        rows, step, _ = self.bytes_by_row()
         for product in self.group.products:
-            weight, scale = self.bytes_of(product)
+            held, by_column = self.bytes_of(product)
+            weight, scale = self.weight(held, np.int8), self.weight(by_column)
             total = self.op("Cast", self.op("MatMulInteger", rows, weight), to=TensorProto.FLOAT)
             bias = product.node.input[2:]
             (out,) = product.node.output
@@ -221,20 +237,15 @@ class _Writer:
                 self.op("Add", y, *bias, out=out)
 
     def switched(self) -> None:
-        """The group's products of floats, their operands rounded where an input says so."""
-        whole, step, columns = self.rounded()
+        """The group's products of floats, their activations rounded where an input says so."""
+        rows, step, columns = self.bytes_by_row()
+        whole = self.op("Cast", rows, to=TensorProto.FLOAT)
         back = self.op("Div", self.op("Mul", whole, step), columns)
         x = self.op("Where", self.name, back, self.group.read)
-        along = self.weight(self._columns[:, None])
         for product in self.group.products:
-            held, scale = self.bytes_of(product)
-            weight = self.op("Mul", self.op("Cast", held, to=TensorProto.FLOAT), scale)
-            weight = self.op("Mul", weight, along)
-            if product.turned:
-                weight = self.op("Transpose", weight)
             node = NodeProto()
             node.CopyFrom(product.node)
-            node.input[0], node.input[1] = x, self.op("Where", self.name, weight, node.input[1])
+            node.input[0], node.input[1] = x, self.place(product)
             self.nodes.append(node)
 
 
@@ -260,16 +271,33 @@ def _placed(model: onnx.ModelProto, writers: Sequence[_Writer]) -> onnx.ModelPro
     return made
 
 
-def _tried(model: onnx.ModelProto, writers: Sequence[_Writer]) -> onnx.ModelProto:
-    """The model with an input for each group, which rounds its operands."""
+def _trials(
+    model: onnx.ModelProto, writers: Sequence[_Writer], feeds: Feeds
+) -> Callable[[Sequence[int]], list[NDArray[Any]]]:
+    """What gives the outputs with some groups in 8 bits: weights and switches are inputs."""
     for writer in writers:
         writer.switched()
     made = _placed(model, writers)
-    made.graph.input.extend(
-        helper.make_tensor_value_info(w.name, TensorProto.BOOL, ()) for w in writers
+    graph = made.graph
+    given = {name: array for writer in writers for name, array in writer.plain().items()}
+    graph.input.extend(
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, array.shape)
+        for name, array in given.items()
     )
-    return made
+    graph.input.extend(helper.make_tensor_value_info(w.name, TensorProto.BOOL, ()) for w in writers)
+    session = native_session(made.SerializeToString(), enable_cpu_mem_arena=False)
+    names = [out.name for out in graph.output]
+
+    def outputs(taken: Sequence[int]) -> list[NDArray[Any]]:
+        flags = {w.name: np.array(i in taken) for i, w in enumerate(writers)}
+        weights = dict(given)
+        for i in taken:
+            weights.update(writers[i].rounded())
+        return [np.asarray(a) for a in session.run(names, {**feeds, **weights, **flags})]
+
+    return outputs
 
 
 def _floored(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    return np.maximum(values, max(_FLOOR * values.max(), _SMALLEST))
+    floor = max(_FLOOR * float(values.max()), float(_SMALLEST))
+    return values.clip(np.float32(floor))
