@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
@@ -23,12 +23,14 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from nnjit_studio.compiler.derived.layers import relative_error
 from nnjit_studio.compiler.onnx_file.arrays import array_of
+from nnjit_studio.compiler.onnx_file.budget import progress
 from nnjit_studio.compiler.onnx_file.check import opset_of
 from nnjit_studio.compiler.onnx_file.native import native_session
 from nnjit_studio.compiler.oracle.onnx_reference import reads
 from nnjit_studio.errors import UserError
 
 Feeds = Mapping[str, NDArray[Any]]
+Port: TypeAlias = onnx.ValueInfoProto
 MARGIN = 0.9
 """Of the limit: in our engine other values fall on a neighbouring step than in ONNX Runtime."""
 MOST = 64
@@ -50,6 +52,9 @@ class _Product:
     """K x N."""
     turned: bool
     """Whether the file has it as N x K."""
+
+    def as_in_file(self, weight: NDArray[np.float32]) -> NDArray[np.float32]:
+        return weight.T if self.turned else weight
 
 
 @dataclass(frozen=True)
@@ -97,20 +102,14 @@ def by_row(model: onnx.ModelProto, feeds: Feeds, max_error: float) -> Kept:
     extremes, rows = _extremes(model, groups, feeds)
     work = {g.read: rows[g.read] * len(g.products[0].weight) * g.columns for g in groups}
     largest = sorted(groups, key=lambda g: -work[g.read])[:MOST]
-
-    def writers(of: Sequence[_Group]) -> list[_Writer]:
-        return [
-            _Writer(f"8 bits {i}", g, extremes[g.read], opset_of(model)) for i, g in enumerate(of)
-        ]
-
-    outputs = _trials(model, writers(largest), feeds)
-    reference = outputs(())
-
-    def error(taken: Sequence[int]) -> float:
-        return max(map(relative_error, outputs(taken), reference))
-
-    taken = _most([work[g.read] for g in largest], error, MARGIN * max_error)
-    chosen = writers([largest[i] for i in taken])
+    opset = opset_of(model)
+    writers = [_Writer(f"8 bits {i}", g, extremes[g.read], opset) for i, g in enumerate(largest)]
+    saved = [work[g.read] for g in largest]
+    taken = _most(saved, _trials(model, writers, feeds), MARGIN * max_error)
+    # Here nothing of the trials is held any more: a process has room for few copies of the weights.
+    chosen = [
+        _Writer(w.name, w.group, extremes[w.group.read], opset) for w in (writers[i] for i in taken)
+    ]
     for writer in chosen:
         writer.for_good()
     products = sum(len(w.group.products) for w in chosen)
@@ -152,17 +151,16 @@ def _extremes(
     model: onnx.ModelProto, groups: Sequence[_Group], feeds: Feeds
 ) -> tuple[dict[str, NDArray[np.float32]], dict[str, int]]:
     """Of each tensor that a group reads: the largest value of each column, and its rows."""
-    part = onnx.ModelProto()
-    part.CopyFrom(model)
     inputs = {port.name for port in model.graph.input}
     names = [g.read for g in groups]
-    del part.graph.output[:]
-    part.graph.output.extend(onnx.ValueInfoProto(name=n) for n in names if n not in inputs)
     asked = [n for n in names if n not in inputs]
-    session = native_session(part.SerializeToString(), enable_cpu_mem_arena=False)
+    given = {p.node.input[1]: p.as_in_file(p.weight) for g in groups for p in g.products}
+    ports = [onnx.ValueInfoProto(name=n) for n in asked]
+    part = _remade(model, model.graph.node, [], _ports(given), ports)
+    session = _opened(part)
     values = {
         **feeds,
-        **dict(zip(asked, session.run(asked, dict(feeds)) if asked else (), strict=True)),
+        **dict(zip(asked, session.run(asked, {**feeds, **given}) if asked else (), strict=True)),
     }
     flat = {n: np.abs(values[n]).reshape(-1, values[n].shape[-1]) for n in names}
     return {n: a.max(axis=0) for n, a in flat.items()}, {n: len(a) for n, a in flat.items()}
@@ -212,7 +210,7 @@ class _Writer:
 
     def plain(self) -> dict[str, NDArray[np.float32]]:
         """The group's weights as the file has them, by their places."""
-        return {self.place(p): p.weight.T if p.turned else p.weight for p in self.group.products}
+        return {self.place(p): p.as_in_file(p.weight) for p in self.group.products}
 
     def rounded(self) -> dict[str, NDArray[np.float32]]:
         """As :meth:`plain` with the errors of 8 bits."""
@@ -220,7 +218,7 @@ class _Writer:
         for product in self.group.products:
             held, scale = self.bytes_of(product)
             weight = held * scale * self._columns[:, None]
-            found[self.place(product)] = weight.T if product.turned else weight
+            found[self.place(product)] = product.as_in_file(weight)
         return found
 
     def for_good(self) -> None:
@@ -249,53 +247,75 @@ class _Writer:
             self.nodes.append(node)
 
 
-def _placed(model: onnx.ModelProto, writers: Sequence[_Writer]) -> onnx.ModelProto:
+def _placed(
+    model: onnx.ModelProto, writers: Sequence[_Writer], inputs: Sequence[Port] = ()
+) -> onnx.ModelProto:
     """The model with what was written in the places of the groups, and no weight too many."""
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
-    graph = made.graph
     of = {p.node.output[0]: writer for writer in writers for p in writer.group.products}
     first = {writer.group.products[0].node.output[0] for writer in writers}
     nodes: list[NodeProto] = []
     for node in model.graph.node:
         (out, *_) = node.output
         nodes += [node] if out not in of else of[out].nodes if out in first else []
-    del graph.node[:]
-    graph.node.extend(nodes)
-    graph.initializer.extend(w for writer in writers for w in writer.weights)
-    needed = {name for node in graph.node for name in reads(node)}
-    needed.update(port.name for port in (*graph.input, *graph.output))
-    weights = [w for w in graph.initializer if w.name in needed]
-    del graph.initializer[:]
-    graph.initializer.extend(weights)
-    return made
+    weights = [w for writer in writers for w in writer.weights]
+    return _remade(model, nodes, weights, inputs, model.graph.output)
+
+
+def _remade(
+    model: onnx.ModelProto,
+    nodes: Sequence[NodeProto],
+    weights: Sequence[TensorProto],
+    inputs: Sequence[Port],
+    outputs: Sequence[Port],
+) -> onnx.ModelProto:
+    """A model of these nodes; its own weights are left out where nobody reads them, or where they
+    are inputs: a process has room for few copies."""
+    graph, more = model.graph, {port.name for port in inputs}
+    read = {name for node in nodes for name in reads(node)} | {out.name for out in outputs}
+    kept = [w for w in graph.initializer if w.name in read and w.name not in more]
+    ports = [*(port for port in graph.input if port.name not in more), *inputs]
+    made = helper.make_graph(
+        nodes, graph.name, ports, outputs, [*kept, *weights], value_info=graph.value_info
+    )
+    return helper.make_model(
+        made, opset_imports=model.opset_import, ir_version=model.ir_version,
+        functions=model.functions,
+    )  # fmt: skip
+
+
+def _ports(arrays: Mapping[str, NDArray[np.float32]]) -> list[Port]:
+    kind = TensorProto.FLOAT
+    return [helper.make_tensor_value_info(n, kind, a.shape) for n, a in arrays.items()]
+
+
+def _opened(model: onnx.ModelProto) -> Any:
+    """A session that holds each weight once."""
+    entries = {"session.disable_prepacking": "1"}
+    return native_session(model.SerializeToString(), entries=entries, enable_cpu_mem_arena=False)
 
 
 def _trials(
     model: onnx.ModelProto, writers: Sequence[_Writer], feeds: Feeds
-) -> Callable[[Sequence[int]], list[NDArray[Any]]]:
-    """What gives the outputs with some groups in 8 bits: weights and switches are inputs."""
+) -> Callable[[Sequence[int]], float]:
+    """What gives the error of the outputs with some groups in 8 bits: weights and switches are
+    inputs."""
     for writer in writers:
         writer.switched()
-    made = _placed(model, writers)
-    graph = made.graph
     given = {name: array for writer in writers for name, array in writer.plain().items()}
-    graph.input.extend(
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, array.shape)
-        for name, array in given.items()
-    )
-    graph.input.extend(helper.make_tensor_value_info(w.name, TensorProto.BOOL, ()) for w in writers)
-    session = native_session(made.SerializeToString(), enable_cpu_mem_arena=False)
-    names = [out.name for out in graph.output]
+    switches = [helper.make_tensor_value_info(w.name, TensorProto.BOOL, ()) for w in writers]
+    session = _opened(_placed(model, writers, [*_ports(given), *switches]))
+    names = [out.name for out in model.graph.output]
 
     def outputs(taken: Sequence[int]) -> list[NDArray[Any]]:
+        progress()
         flags = {w.name: np.array(i in taken) for i, w in enumerate(writers)}
         weights = dict(given)
         for i in taken:
             weights.update(writers[i].rounded())
         return [np.asarray(a) for a in session.run(names, {**feeds, **weights, **flags})]
 
-    return outputs
+    reference = outputs(())
+    return lambda taken: max(map(relative_error, outputs(taken), reference))
 
 
 def _floored(values: NDArray[np.float32]) -> NDArray[np.float32]:

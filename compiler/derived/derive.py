@@ -73,6 +73,7 @@ def derive(path: Path, out: Path, recipe: Recipe, feeds: Feeds) -> Derived:
         }
         made = _quantised(lifted(model), tools[recipe.kind])
         changed = sum(node.op_type in COUNTED for node in made.graph.node)
+    del model  # a process has room for few copies of a file
     onnx.save_model(made, str(out))
     return Derived(changed, out.stat().st_size, note)
 
