@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import onnx
 from numpy.typing import NDArray
 
 from nnjit_studio.compiler.derived import quantise
+from nnjit_studio.compiler.derived.by_row import by_row
 from nnjit_studio.compiler.derived.cut import keep_outputs, make_constant
 from nnjit_studio.compiler.derived.lifted import lifted
 from nnjit_studio.compiler.onnx_file import check
@@ -20,6 +21,7 @@ from nnjit_studio.model.recipe import (
     FOUR_BIT,
     HALVED,
     INT8_DYNAMIC,
+    INT8_ROWS,
     INT8_STATIC,
     OUTPUTS,
     Derived,
@@ -27,6 +29,7 @@ from nnjit_studio.model.recipe import (
 )
 
 Feeds = Mapping[str, NDArray[Any]]
+T = TypeVar("T")
 COUNTED = ("DynamicQuantizeLinear", "QuantizeLinear", "DequantizeLinear", "MatMulNBits")
 
 
@@ -48,7 +51,7 @@ def derive(path: Path, out: Path, recipe: Recipe, feeds: Feeds) -> Derived:
     model = check.load_model(path)
     if model.ByteSize() > MESSAGE_BYTES:
         raise UserError("The model is larger than 2 GiB, more than the tools take in one piece.")
-    before = len(model.graph.node)
+    before, note = len(model.graph.node), ""
     if recipe.kind == OUTPUTS:
         made = keep_outputs(model, recipe.outputs)
         changed = before - len(made.graph.node)
@@ -56,24 +59,31 @@ def derive(path: Path, out: Path, recipe: Recipe, feeds: Feeds) -> Derived:
         made, changed = make_constant(model, recipe.constants), len(recipe.constants)
     elif recipe.kind == HALVED:
         made, changed = quantise.halved(lifted(model))
+    elif recipe.kind == INT8_ROWS:
+        found = _quantised(lifted(model), lambda m: by_row(m, feeds, recipe.max_error))
+        made, changed = found.model, found.products
+        note = f"{changed} of {found.of} products are in 8 bits, the others as they were."
+        if found.of and not changed:
+            raise UserError(f"No product keeps an error of {recipe.max_error:.2g} in 8 bits.")
     else:
-        made = _quantised(lifted(model), recipe.kind, feeds)
+        tools = {
+            INT8_DYNAMIC: quantise.dynamic,
+            INT8_STATIC: lambda m: quantise.static(m, feeds),
+            FOUR_BIT: quantise.four_bit,
+        }
+        made = _quantised(lifted(model), tools[recipe.kind])
         changed = sum(node.op_type in COUNTED for node in made.graph.node)
+    del model  # a process has room for few copies of a file
     onnx.save_model(made, str(out))
-    return Derived(changed, out.stat().st_size)
+    return Derived(changed, out.stat().st_size, note)
 
 
-def _quantised(model: onnx.ModelProto, kind: str, feeds: Feeds) -> onnx.ModelProto:
+def _quantised(model: onnx.ModelProto, tool: Callable[[onnx.ModelProto], T]) -> T:
     if any(node.op_type in (*COUNTED, "MatMulInteger") for node in model.graph.node):
         raise UserError("The model is quantised already.")
-    tools = {
-        INT8_DYNAMIC: quantise.dynamic,
-        INT8_STATIC: lambda m: quantise.static(m, feeds),
-        FOUR_BIT: quantise.four_bit,
-    }
     try:
-        return tools[kind](model)
-    except MemoryError:
+        return tool(model)
+    except (MemoryError, UserError):
         raise
     except Exception as e:  # its tools raise whatever they meet
         reason = (str(e).strip().splitlines() or [type(e).__name__])[0][:200]

@@ -78,8 +78,13 @@ def _errors(
         if read not in held:
             continue
         part = part_of(derived, {read: held[read]}, [wrote])
-        got = run_part(part, {read: held[read]}, [wrote])[wrote].astype(np.float64)
-        expected = held[wrote].astype(np.float64)
-        if got.shape == expected.shape:
-            scale = float(np.max(np.abs(expected), initial=0.0)) or 1.0
-            yield name, float(np.max(np.abs(got - expected), initial=0.0)) / scale
+        got = run_part(part, {read: held[read]}, [wrote])[wrote]
+        if got.shape == held[wrote].shape:
+            yield name, relative_error(got, held[wrote])
+
+
+def relative_error(got: NDArray[Any], expected: NDArray[Any]) -> float:
+    """The largest difference over the largest expected value, in float64."""
+    wide = expected.astype(np.float64)
+    scale = float(np.max(np.abs(wide), initial=0.0)) or 1.0
+    return float(np.max(np.abs(got - wide), initial=0.0)) / scale

@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from nnjit_studio.advice.apply import HEADERS, Apply
-from nnjit_studio.advice.records import IMPOSSIBLE, Row
+from nnjit_studio.advice.records import IMPOSSIBLE, MAX_ERROR, Row
 from nnjit_studio.advice.sizes import smaller_shapes
 from nnjit_studio.model import ImportOptions, TensorSpec
 from nnjit_studio.model.plan_choice import PlanChoice, changed
@@ -17,6 +17,7 @@ from nnjit_studio.model.recipe import (
     CONSTANTS,
     FOUR_BIT,
     INT8_DYNAMIC,
+    INT8_ROWS,
     INT8_STATIC,
     OUTPUTS,
     Recipe,
@@ -45,6 +46,8 @@ class Facts:
     """That the untouched model runs on."""
     cores: int = 1
     """Threads that the processor has."""
+    max_error: float = MAX_ERROR
+    """What the guard accepts."""
 
 
 def rows_of(facts: Facts) -> tuple[Row, ...]:
@@ -93,6 +96,8 @@ def _direct(facts: Facts) -> Iterator[Row]:
 
 
 def _quantised(facts: Facts) -> Iterator[Row]:
+    title = f"8 bits in products that keep an error of {facts.max_error:.2g}, a scale for each row"
+    yield Row(INT8_ROWS, title, Apply(recipe=Recipe(INT8_ROWS, max_error=facts.max_error)))
     measured = "Ranges of activations are those of the inputs at hand: give real ones."
     for name, title, note in (
         (INT8_DYNAMIC, "Weights in 8 bits, activations quantised as they come", ""),

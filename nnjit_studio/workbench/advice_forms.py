@@ -16,7 +16,7 @@ from nnjit_studio.bundle.manifest import MANIFEST_FILE
 from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.model import ImportOptions
-from nnjit_studio.model.recipe import OUTPUTS, Recipe
+from nnjit_studio.model.recipe import OUTPUTS, Derived, Recipe
 from nnjit_studio.records import TIERS, Kernel
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.workbench.model import ModelOnPage
@@ -77,7 +77,7 @@ def form_of(model: ModelOnPage, row: Row, folder: Path, base: Made) -> Made:
         return _on_gpu(model, row.name, folder)
     feeds = resized(model.feeds, apply.shapes)
     if apply.recipe:
-        file = file_of(model, row, folder)
+        file, _ = file_of(model, row, folder)
         feeds = {n: a for n, a in feeds.items() if n not in apply.recipe.constants}
     importing = _importing(model, apply, feeds)
     if not apply.recipe and importing == model.current.importing:  # threads: the same files
@@ -108,8 +108,8 @@ def of_file(model: ModelOnPage, plain: Plain, folder: Path, name: str = BASE) ->
     return Made(Form(name, source, taken, plan.output_specs, plain.threads), plain.path)
 
 
-def file_of(model: ModelOnPage, row: Row, folder: Path) -> Path:
-    """The file that a row's recipe makes, once for this folder.
+def file_of(model: ModelOnPage, row: Row, folder: Path) -> tuple[Path, str]:
+    """The file that a row's recipe makes, once for this folder, and then what is to tell of it.
 
     Raises
     ------
@@ -118,11 +118,11 @@ def file_of(model: ModelOnPage, row: Row, folder: Path) -> Path:
     """
     assert row.apply.recipe is not None
     file = folder / f"{row.name}.onnx"
-    return file if file.exists() else derived(model, row.apply.recipe, file)
+    return file, "" if file.exists() else derived(model, row.apply.recipe, file).note
 
 
-def derived(model: ModelOnPage, recipe: Recipe, out: Path) -> Path:
-    """The file that a recipe makes of the open model's.
+def derived(model: ModelOnPage, recipe: Recipe, out: Path) -> Derived:
+    """Write the file that a recipe makes of the open model's.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def derived(model: ModelOnPage, recipe: Recipe, out: Path) -> Path:
     if not made.nodes and recipe.kind != OUTPUTS:
         out.unlink()
         raise UserError("No part of this model has weights that this tool quantises.")
-    return out
+    return made
 
 
 def _importing(model: ModelOnPage, apply: Apply, feeds: Feeds) -> ImportOptions:

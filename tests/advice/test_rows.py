@@ -41,7 +41,7 @@ def rows(
 
 def test_every_row_has_a_way_or_a_reason() -> None:
     found = rows(1, 3, "h", "w", outputs=2)
-    assert {"threads", "f16-weights", "int8-dynamic", "int8-static", "4-bit", "webgpu",
+    assert {"threads", "f16-weights", "int8-dynamic", "int8-static", "int8-rows", "4-bit", "webgpu",
             "direct-convolutions", "plan-merge-off", "smaller-inputs", "only-y0", "only-y1",
             "constant-inputs"} == set(found)  # fmt: skip
     assert {row.state for row in found.values()} == {WAITING}

@@ -18,7 +18,6 @@ from nnjit_studio.advice.records import (
     MEASURED,
     MEASURING,
     Advice,
-    Guard,
     Row,
     with_row,
 )
@@ -112,7 +111,7 @@ def advise(
             if native and _rounds_weights(row):
                 advice = replace(advice, phase=f"{count}computing the error of: {row.title}")
                 yield advice
-                row = replace(row, guard=_foreseen(row, place))
+                row = _foreseen(row, place)
             if row.guard.state == BROKEN:
                 refused.append(row)
                 advice = with_row(advice, row)
@@ -151,7 +150,8 @@ def apply_row(model: ModelOnPage, row: Row, out: Path | None, force: bool = Fals
     if out is None:
         raise UserError(f"{row.name} is another file.", "Name it: -o OUT.onnx.")
     with model.page.working(), tempfile.TemporaryDirectory(prefix="nnjit-advice-") as folder:
-        made = derived(model, recipe, Path(folder) / "made.onnx")
+        made = Path(folder) / "made.onnx"
+        derived(model, recipe, made)
         with replacing(out) as place:
             shutil.copyfile(made, place)
     return out
@@ -169,6 +169,7 @@ def _facts(model: ModelOnPage, options: AdviceOptions) -> Facts:
         model.feeds,
         page.threads,
         options.threads or os.cpu_count() or 1,
+        options.max_error,
     )
 
 
@@ -280,22 +281,23 @@ def _rounds_weights(row: Row) -> bool:
     return recipe is not None and recipe.kind not in (OUTPUTS, CONSTANTS)
 
 
-def _foreseen(row: Row, place: _Place) -> Guard:
-    """What the guard says of the row's file in ONNX Runtime, before it is imported.
+def _foreseen(row: Row, place: _Place) -> Row:
+    """The row with what the guard says of its file in ONNX Runtime, before it is imported.
 
     Not judged where the file cannot be made or run there: then measuring tells why.
     """
     model = place.model
     try:
-        file = file_of(model, row, place.folder)
+        file, note = file_of(model, row, place.folder)
     except NnjitError:
         if model.page.cancelled:
             raise UserError("The advice was cancelled.") from None
-        return Guard()
+        return row
     specs = model.current.plan.output_specs
     outputs = native_outputs(model, file, model.feeds, specs)
     errors = output_errors(outputs, place.reference)
-    return judge(errors, len(specs), place.options.max_error, "in ONNX Runtime")
+    guard = judge(errors, len(specs), place.options.max_error, "in ONNX Runtime")
+    return replace(row, guard=guard, note=note or row.note)
 
 
 def _worst_layer(row: Row, made: Made, place: _Place) -> str:
@@ -306,7 +308,8 @@ def _worst_layer(row: Row, made: Made, place: _Place) -> str:
         return ""
     try:
         if row.apply.half_weights:
-            file = derived(model, Recipe(HALVED), place.folder / "halved.onnx")
+            file = place.folder / "halved.onnx"
+            derived(model, Recipe(HALVED), file)
         with model.page.compiler_killed_on_cancel():
             worst = model.page.process.worst_layer(model.current.path, file, model.feeds)
     except UserError:

@@ -10,11 +10,14 @@ import onnx
 import pytest
 from exact_native import exact_session
 from onnx import TensorProto, helper, numpy_helper
+from onnx_models import mlp
 from run_plan import run_by_kernels
 
+from nnjit_studio.compiler.derived.derive import derive
 from nnjit_studio.compiler.importer import import_model
 from nnjit_studio.compiler.onnx_file.check import WASM_BYTES, check_memory
 from nnjit_studio.errors import ModelError
+from nnjit_studio.model.recipe import Recipe
 
 RNG = np.random.default_rng(0)
 U8 = TensorProto.UINT8
@@ -138,3 +141,16 @@ def test_what_no_page_can_hold_is_refused() -> None:
     check_memory(WASM_BYTES, "weights alone")
     with pytest.raises(ModelError, match=r"weights alone take 5\.0 GiB; a page's memory holds 4"):
         check_memory(5 * 2**30, "weights alone")
+
+
+def test_products_in_bytes_by_row_keep_their_kernels(tmp_path: Path) -> None:
+    """Both scales and the bias end the product; what rounds a row reads it twice."""
+    source, path = mlp(tmp_path / "m.onnx", sizes=(64, 96, 64)), tmp_path / "rows.onnx"
+    x = RNG.standard_normal((5, 64)).astype(np.float32)
+    derive(source, path, Recipe("int8-rows", max_error=0.5), {"x": x})
+    built = import_model(path, tmp_path / "w.bin")
+    kinds = [w.kind for w in built.workloads]
+    assert kinds.count("matmul_int8") == 2 and "matmul" not in kinds
+    (got,) = run_by_kernels(built, tmp_path / "w.bin", {"x": x}, "simd128").values()
+    (expected,) = exact_session(path).run(None, {"x": x})
+    np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-6)

@@ -1,0 +1,96 @@
+"""Products in 8 bits with a scale for each row, as many as keep an error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from exact_native import exact_session
+from onnx import helper
+from onnx_models import save
+
+from nnjit_studio.compiler.derived.by_row import _most
+from nnjit_studio.compiler.derived.derive import derive
+from nnjit_studio.errors import UserError
+from nnjit_studio.model.recipe import Recipe
+
+RNG = np.random.default_rng(7)
+ROWS, WIDE, HIDDEN = 6, 96, 64
+
+
+def _array(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+W = {"q": _array(WIDE, HIDDEN), "k": _array(HIDDEN, WIDE), "bias": _array(HIDDEN)}
+X = (_array(ROWS, WIDE) * np.logspace(-4, 1, ROWS, dtype=np.float32)[:, None]).astype(np.float32)
+"""Rows of very different sizes."""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """Two products that read one tensor, and one behind them with a bad column of activations."""
+    spike = np.ones(HIDDEN, np.float32)
+    spike[3] = 300
+    nodes = [
+        helper.make_node("MatMul", ["x", "q"], ["a"]),
+        helper.make_node("Gemm", ["x", "k", "bias"], ["b"], transB=1),
+        helper.make_node("Mul", ["b", "spike"], ["c"]),
+        helper.make_node("MatMul", ["c", "v"], ["z"]),
+    ]
+    weights = {**W, "spike": spike, "v": _array(HIDDEN, HIDDEN)}
+    path, shapes = tmp_path / "m.onnx", {"a": [ROWS, HIDDEN], "z": [ROWS, HIDDEN]}
+    return save(path, nodes, {"x": [ROWS, WIDE]}, shapes, weights)
+
+
+def _run(path: Path) -> list[np.ndarray]:
+    return exact_session(path).run(None, {"x": X})
+
+
+def _error(got: np.ndarray, expected: np.ndarray) -> float:
+    return float(np.abs(got - expected).max() / np.abs(expected).max())
+
+
+@pytest.mark.parametrize("opset", [13, 18])
+def test_each_row_is_as_exact_as_the_largest(model: Path, tmp_path: Path, opset: int) -> None:
+    """With one scale for the tensor, rows below a 254th of the largest value are all error."""
+    older = onnx.load(str(model))
+    older.opset_import[0].version = opset
+    onnx.save(older, str(model))
+    out = tmp_path / "rows.onnx"
+    made = derive(model, out, Recipe("int8-rows", max_error=0.05), {"x": X})
+    assert made.nodes == 3 and "3 of 3 products" in made.note
+    assert sum(n.op_type == "MatMulInteger" for n in onnx.load(str(out)).graph.node) == 3
+    a, _ = _run(out)
+    exact = X.astype(np.float64) @ W["q"]
+    for got, expected in zip(a, exact, strict=True):
+        assert 0 < _error(got, expected) < 0.05
+
+
+def test_what_breaks_the_limit_stays_in_floats(model: Path, tmp_path: Path) -> None:
+    plain = _run(model)
+    made = derive(model, tmp_path / "all.onnx", Recipe("int8-rows", max_error=1), {"x": X})
+    all_bytes = max(map(_error, _run(tmp_path / "all.onnx"), plain))
+    limit = 0.9 * all_bytes
+    some = derive(model, tmp_path / "some.onnx", Recipe("int8-rows", max_error=limit), {"x": X})
+    assert 0 < some.nodes < made.nodes and some.nbytes > made.nbytes
+    assert 0 < max(map(_error, _run(tmp_path / "some.onnx"), plain)) <= limit
+
+
+def test_what_keeps_no_error_says_so(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="No product keeps an error of 1e-09"):
+        derive(model, tmp_path / "no.onnx", Recipe("int8-rows", max_error=1e-9), {"x": X})
+
+
+def test_errors_are_spent_where_they_save_most() -> None:
+    alone = {0: 3.0, 1: 4.0, 2: 1.0, 3: 9.0}
+    saved = [10.0, 1.0, 1.0, 100.0]
+
+    def error(taken: tuple[int, ...]) -> float:
+        return float(np.sqrt(sum(alone[i] ** 2 for i in taken)))
+
+    assert list(_most(saved, error, 3.5)) == [0, 2], "3 is too much alone, 1 with both"
+    assert list(_most(saved, error, 20.0)) == [3, 0, 2, 1]
+    assert list(_most(saved, lambda taken: float("nan"), 20.0)) == []
