@@ -42,7 +42,10 @@ PAIRS_INTERVAL_S = 0.5
 TIMING_LIMIT_S = 5.0
 """Of the timed runs of the model, before and after."""
 PATIENT_LIMIT_S = 20.0
-"""Of the last pairs where the session has no time limit; else they have what is reserved beside the timed runs."""
+"""Of the last pairs where the session has no time limit.
+
+Else they have what its budget reserves beside the timed runs.
+"""
 
 RunsAndSteps = tuple[tuple[float, ...], tuple[float, ...]]
 """Milliseconds of some runs, and the median ms of each step."""
