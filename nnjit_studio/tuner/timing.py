@@ -40,9 +40,12 @@ PAIRS_SHARE = 0.1
 """Of a session's time, for pairs between rounds: windows show the gain while it grows."""
 PAIRS_INTERVAL_S = 0.5
 TIMING_LIMIT_S = 5.0
-"""Of the timed runs of the model, before and after; and of the last pairs."""
+"""Of the timed runs of the model, before and after."""
 PATIENT_LIMIT_S = 20.0
-"""Of the last pairs where the session has no time limit."""
+"""Of the last pairs where the session has no time limit.
+
+Else they have what its budget reserves beside the timed runs.
+"""
 
 RunsAndSteps = tuple[tuple[float, ...], tuple[float, ...]]
 """Milliseconds of some runs, and the median ms of each step."""
@@ -63,7 +66,7 @@ class ModelTiming:
         self._session, self._plan, self._feeds = session, model.plan, model.feeds
         self._runner, self._served = session.context.runner, session.options.served
         self.before_ms = self.after_ms = 0.0
-        self._limit_s = TIMING_LIMIT_S
+        self._limit_s, self._pairs_limit_s = TIMING_LIMIT_S, PATIENT_LIMIT_S
         self._pairs = ModelPairs(self._runner, self._feeds, machine)
         self._paired_s = self._pair_s = 0.0
         self.gain = ModelGain(UNCHANGED)
@@ -81,11 +84,12 @@ class ModelTiming:
         budget_s = self._session.clock.budget_s
         if budget_s is not None:
             self._limit_s = min(TIMING_LIMIT_S, budget_s * RESERVED_SHARE / 2)
+            self._pairs_limit_s = budget_s * RESERVED_SHARE - self._limit_s
         runs_s = timing_runs(self.before_ms, self._limit_s) * self.before_ms / 1000
         pairs_s = LAST_PAIRS * PAIR_RUNS * max(self.before_ms, SAMPLE_MS) / 1000
         in_turns = self._served is None
         self._paired_s, self._pair_s = self._session.clock.t_s(), pairs_s / LAST_PAIRS
-        self._session.clock.start_budget(runs_s + in_turns * min(pairs_s, self._limit_s))
+        self._session.clock.start_budget(runs_s + in_turns * min(pairs_s, self._pairs_limit_s))
 
     def after(self) -> Iterator[Event]:
         """Time the model with its kernels of now, then in turns with the first ones."""
@@ -168,7 +172,7 @@ class ModelTiming:
         """
         clock = self._session.clock
         left_s = clock.left_s()
-        limit_s = PATIENT_LIMIT_S if left_s is None else min(self._limit_s, left_s)
+        limit_s = self._pairs_limit_s if left_s is None else min(self._pairs_limit_s, left_s)
         rounds = any(state.rounds for state in self._session.states)
         enough = LAST_PAIRS if rounds else LEAST_PAIRS  # what is known already is told soon
         ends_s, longest_s = clock.t_s() + limit_s, 2 * (self.before_ms + self.after_ms) / 1000

@@ -142,6 +142,17 @@ def test_before_and_after_are_timed_in_turns() -> None:
         assert stage.runner.registered[workload.key].settings != "default"
 
 
+def test_a_minute_tells_the_gain_of_a_slow_model() -> None:
+    """Eleven pairs of 0.7 s take longer than timing the model alone may."""
+    stage = Stage()
+    stage.runner.speed = lambda workload, candidate: 0.8 * best_is_6x8(workload, candidate)
+    events = list(stage.session(seconds=60.0).run())
+    began_s = of(SpaceBuilt, events)[0].t_s
+    assert last(events).model_ms["before"] > 200
+    assert last(events).gain.told_apart and last(events).gain.pairs >= LEAST_PAIRS
+    assert events[-1].t_s - began_s <= 60 + stage.runner.round_s
+
+
 def test_where_nothing_won_the_model_is_as_fast_as_before() -> None:
     stage = Stage()
     stage.runner.speed = lambda workload, candidate: 1.0 + len(stage.runner.measured) / 100
