@@ -31,7 +31,7 @@ from nnjit_studio.errors import UserError
 
 Feeds = Mapping[str, NDArray[Any]]
 Port: TypeAlias = onnx.ValueInfoProto
-MARGIN = 0.9
+MARGIN = 0.75
 """Of the limit: in our engine other values fall on a neighbouring step than in ONNX Runtime."""
 MOST = 64
 """Groups that are tried, the largest; each costs an inference."""
