@@ -16,12 +16,17 @@ from nnjit_studio.bench.gpu.tables import adapter_text
 from nnjit_studio.bench.options import BenchOptions, Note
 from nnjit_studio.bench.report import Report, Table, spread_text
 from nnjit_studio.bench.statistics import spread
+from nnjit_studio.compiler.wgsl.core.document import PACKED, Dispatch
 from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Plain, Stored, gemv_4bit, threads_of
 from nnjit_studio.compiler.wgsl.templates.nibbles import DECODINGS, F16, REQUIRES, Matrix4
+from nnjit_studio.compiler.wgsl.templates.row_of_integers import row_of_integers
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.records.gpu_candidate import GpuCandidate
+from nnjit_studio.space.webgpu.matmul_4bit import rows_of_integers
 from nnjit_studio.verdict.figures import relative_error
 
+INTEGERS = "integers"
+"""Nothing is decoded: the row becomes integers."""
 POLICY = GpuPolicy(rounds=7, sample_ms=10.0, readbacks=0)
 
 
@@ -36,7 +41,7 @@ class Setting:
     @property
     def requires(self) -> tuple[str, ...]:
         """Features of WebGPU, and with the prefix ``wgsl:`` of the language."""
-        decoding = REQUIRES.get(self.decoding)
+        decoding = PACKED if self.decoding == INTEGERS else REQUIRES.get(self.decoding)
         return ("subgroups",) * self.subgroups + ((decoding,) if decoding else ())
 
     def __str__(self) -> str:
@@ -55,6 +60,14 @@ def settings(k: int, subgroups: bool, f16: bool) -> Iterator[Setting]:
         central = columns < 64 and unroll == 4
         for decoding in (*(DECODINGS if central else DECODINGS[1:2]), *(F16,) * f16):
             yield Setting(GpuCandidate(4, 1, unroll, columns, 1, depth), decoding, subgroups)
+    if subgroups:
+        yield from (Setting(c, INTEGERS, True) for c in rows_of_integers() if _needed(c, k))
+
+
+def _needed(c: GpuCandidate, k: int) -> bool:
+    """Whether half the eights, and half the threads from 256 on, would be too few for a row."""
+    threads = threads_of(c)
+    return (c.y1 == 1 or 4 * threads * c.y1 < k) and (threads == 128 or 4 * threads < k)
 
 
 def variants(k: int, n: int, dtype: str, subgroups: bool) -> list[dict[str, Any]]:
@@ -65,10 +78,7 @@ def variants(k: int, n: int, dtype: str, subgroups: bool) -> list[dict[str, Any]
     modes = (False, True) if subgroups else (False,)
     for setting in (s for mode in modes for s in settings(k, mode, f16)):
         try:
-            dispatch = gemv_4bit(
-                matrix, setting.candidate, Plain("x", k), Stored("y", n),
-                subgroups=setting.subgroups, decoding=setting.decoding,
-            )  # fmt: skip
+            dispatch = _dispatch(matrix, setting)
         except CompileError:
             continue
         found.append(
@@ -80,6 +90,14 @@ def variants(k: int, n: int, dtype: str, subgroups: bool) -> list[dict[str, Any]
             }
         )
     return found
+
+
+def _dispatch(matrix: Matrix4, setting: Setting) -> Dispatch:
+    ends = Plain("x", matrix.k), Stored("y", matrix.n)
+    if setting.decoding == INTEGERS:
+        return row_of_integers(matrix, setting.candidate, *ends)
+    how = {"subgroups": setting.subgroups, "decoding": setting.decoding}
+    return gemv_4bit(matrix, setting.candidate, *ends, **how)
 
 
 def compare(
