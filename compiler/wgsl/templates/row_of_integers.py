@@ -7,7 +7,8 @@ largest at most. The 32 products are added exactly; what all have in common, sca
 point, is applied to their sum.
 
 Each thread makes some eights of activations integers, then the workgroup multiplies what all have
-made, and so on to the end of the row. Words of the next step are loaded before those at hand are used.
+made, and so on to the end of the row. Words of the next step are loaded before those at hand are
+used.
 """
 
 from __future__ import annotations
@@ -188,7 +189,10 @@ def _produce(matrix: Matrix4, row: str, eight: int, c: GpuCandidate) -> list[str
         "top = max(top, subgroupShuffleXor(top, 2u));",
         f"let largest = bitcast<f32>(max(top, bitcast<u32>({_LEAST}f)));",
         f"let inverse = vec4<f32>({_LARGEST} / largest);",
-        *(f"let {name} = {_integers(value)};" for name, value in (("first", low), ("second", high))),
+        *(
+            f"let {name} = {_integers(value)};"
+            for name, value in (("first", low), ("second", high))
+        ),
         "let four = first + second;",
         "var sum = four.x + four.y + four.z + four.w;",
         "sum += subgroupShuffleXor(sum, 1u);",

@@ -93,11 +93,11 @@ def variants(k: int, n: int, dtype: str, subgroups: bool) -> list[dict[str, Any]
 
 
 def _dispatch(matrix: Matrix4, setting: Setting) -> Dispatch:
-    ends = Plain("x", matrix.k), Stored("y", matrix.n)
+    c, source, end = setting.candidate, Plain("x", matrix.k), Stored("y", matrix.n)
     if setting.decoding == INTEGERS:
-        return row_of_integers(matrix, setting.candidate, *ends)
-    how = {"subgroups": setting.subgroups, "decoding": setting.decoding}
-    return gemv_4bit(matrix, setting.candidate, *ends, **how)
+        return row_of_integers(matrix, c, source, end)
+    how = setting.decoding
+    return gemv_4bit(matrix, c, source, end, subgroups=setting.subgroups, decoding=how)
 
 
 def compare(
