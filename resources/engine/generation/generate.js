@@ -121,6 +121,7 @@ class Text {
    * @returns {Promise<Float32Array | null>} logits of what follows it; null of a prompt that was cancelled
    */
   async read(prompt, signal) {
+    if (signal?.aborted) return null;
     const { rows, extends: more } = this.#facts;
     let logits = rows ? await this.#prefill(prompt.slice(0, rows)) : null;
     while (this.length < prompt.length) {
