@@ -61,13 +61,7 @@ def settings(k: int, subgroups: bool, f16: bool) -> Iterator[Setting]:
         for decoding in (*(DECODINGS if central else DECODINGS[1:2]), *(F16,) * f16):
             yield Setting(GpuCandidate(4, 1, unroll, columns, 1, depth), decoding, subgroups)
     if subgroups:
-        yield from (Setting(c, INTEGERS, True) for c in rows_of_integers() if _needed(c, k))
-
-
-def _needed(c: GpuCandidate, k: int) -> bool:
-    """Whether half the eights, and half the threads from 256 on, would be too few for a row."""
-    threads = threads_of(c)
-    return (c.y1 == 1 or 4 * threads * c.y1 < k) and (threads == 128 or 4 * threads < k)
+        yield from (Setting(c, INTEGERS, True) for c in rows_of_integers(k))
 
 
 def variants(k: int, n: int, dtype: str, subgroups: bool) -> list[dict[str, Any]]:

@@ -37,13 +37,15 @@ THREADS_CHOICES = (64, 128, 256, 512)
 R0_CHOICES = (1, 2, 4, 8)
 GROUP = 32
 """Activations that become integers of a common unit; 32 x 15 x 2^22 is within an i32."""
-IN_GROUPS = (4, 8, 16)
-"""Words of a group, of two and of four."""
+IN_GROUPS = (4, 8)
+"""Words of a group, and of two; sixteen were never near the fastest on a large GPU."""
 EIGHTS = (1, 2, 4)
 """Of activations that a thread makes integers between two barriers."""
 MOST_OF_INTEGERS, LEAST_OF_INTEGERS = 256, 128
 """Words of a workgroup's columns in flight, and threads: more words or fewer threads were never the
 fastest of nine products on a large GPU."""
+MOST_CANDIDATES = 72
+"""Of few rows, the fastest expected first."""
 DECODING_INSTRUCTIONS = 4.0
 """For each element that is decoded: a shift, a mask, the zero point, the scale."""
 UNTUNED = GpuCandidate(8, 8, 16, 128, 64, 16)
@@ -149,21 +151,26 @@ def untuned_4bit(m: int, k: int, n: int) -> GpuCandidate:
 
 def four_bit_candidates(problem: FourBitProblem) -> list[GpuCandidate]:
     """What every rule accepts, the fastest expected first."""
-    return cheapest(_grid(problem), problem, RULES)
+    return cheapest(_grid(problem), problem, RULES, MOST_CANDIDATES)
 
 
 def _grid(p: FourBitProblem) -> Iterator[GpuCandidate]:
     for x1, threads, r0 in product(X1_CHOICES, THREADS_CHOICES, R0_CHOICES):
         depth = WORD * threads * COLUMNS // x1
         yield GpuCandidate(COLUMNS, p.m, r0, x1, p.m, depth)
-    yield from rows_of_integers() if p.m == 1 else ()
+    yield from rows_of_integers(p.k) if p.m == 1 else ()
 
 
-def rows_of_integers() -> Iterator[GpuCandidate]:
-    """All that is worth a look, for any matrix and device."""
+def rows_of_integers(k: int) -> Iterator[GpuCandidate]:
+    """All that is worth a look for a row of ``k`` values, on any device.
+
+    Neither half the eights of a thread nor, from 256 on, half the threads would do for the row.
+    """
     for x1, threads, r0, y1 in product(X1_CHOICES, THREADS_CHOICES, IN_GROUPS, EIGHTS):
         enough = threads >= LEAST_OF_INTEGERS and COLUMNS * r0 <= x1 * y1
-        if enough and x1 * r0 <= MOST_OF_INTEGERS:
+        half = WORD // 2 * threads
+        needed = (y1 == 1 or half * y1 < k) and (threads == LEAST_OF_INTEGERS or half < k)
+        if enough and needed and x1 * r0 <= MOST_OF_INTEGERS:
             yield GpuCandidate(COLUMNS, 1, r0, x1, y1, WORD * threads * COLUMNS // x1, vec=1)
 
 
