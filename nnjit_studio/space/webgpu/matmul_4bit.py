@@ -38,7 +38,7 @@ R0_CHOICES = (1, 2, 4, 8)
 GROUP = 32
 """Activations that become integers of a common unit; 32 x 15 x 2^22 is within an i32."""
 IN_GROUPS = (4, 8)
-"""Words of a group, and of two; sixteen were never near the fastest on a large GPU."""
+"""Words of a group, and of two; sixteen were never the fastest on a large GPU."""
 EIGHTS = (1, 2, 4)
 """Of activations that a thread makes integers between two barriers."""
 MOST_OF_INTEGERS, LEAST_OF_INTEGERS = 256, 128
