@@ -3,5 +3,5 @@
 COMPILER_VERSION = "17"
 """Raised with every change that alters the bytes of some kernel."""
 
-GPU_COMPILER_VERSION = "10"
+GPU_COMPILER_VERSION = "11"
 """The same for kernels of the GPU tiers."""

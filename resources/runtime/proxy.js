@@ -87,7 +87,10 @@ export class ProxySession {
    */
   async *generate(ids, { signal, ...options } = {}) {
     const text = ++this.#calls;
+    const cancel = () => void this.#call("cancel", [text]).catch(() => {}); // who waits for a token is told of an ended worker
+    signal?.addEventListener("abort", cancel);
     await this.#call("generate", [text, ids, options]);
+    if (signal?.aborted) cancel();
     try {
       for (;;) {
         const { done, value } = await this.#call("next", [text]);
@@ -96,6 +99,7 @@ export class ProxySession {
         if (signal?.aborted) return "cancelled";
       }
     } finally {
+      signal?.removeEventListener("abort", cancel);
       if (!this.#ended) await this.#call("end", [text]);
     }
   }

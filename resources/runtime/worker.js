@@ -7,7 +7,7 @@ import { open } from "./open.js";
 /** @import { Call, Parcel } from "./calls.js" */
 
 /** @type {InferenceSession} */ let session;
-/** @type {Map<number, AsyncGenerator>} */ const texts = new Map();
+/** @type {Map<number, {tokens: AsyncGenerator, control: AbortController}>} */ const texts = new Map();
 
 /** @param {Record<string, Parcel>} feeds */
 const tensors = (feeds) => Object.fromEntries(Object.entries(feeds).map(([name, { type, data, dims }]) => [name, new Tensor(type, data, dims)]));
@@ -26,14 +26,19 @@ const CALLS = {
     return [await session.profile(tensors(feeds), runs)];
   },
   async generate(text, ids, options) {
-    texts.set(text, session.generate(ids, options));
+    const control = new AbortController();
+    texts.set(text, { tokens: session.generate(ids, { ...options, signal: control.signal }), control });
     return [null];
   },
   async next(text) {
-    return [await texts.get(text)?.next()];
+    return [await texts.get(text)?.tokens.next()];
+  },
+  async cancel(text) {
+    texts.get(text)?.control.abort();
+    return [null];
   },
   async end(text) {
-    await texts.get(text)?.return(undefined);
+    await texts.get(text)?.tokens.return(undefined);
     texts.delete(text);
     return [null];
   },

@@ -89,7 +89,7 @@
  * Not `hurried`, it may come some ms late and keeps nobody busy: for who has queued more behind it
  * @property {(buf: GpuBuf, offset: number, sizes: readonly number[]) => Promise<Uint8Array<ArrayBuffer>[]>} readParts as `read`, parts that lie one after another, each into an array of its own
  * @property {(count: number) => Promise<BigInt64Array>} readStamps ns of the first slots; flushes first
- * @property {() => Promise<void>} done flushes; resolves as soon as the GPU is seen to be idle
+ * @property {(hurried?: boolean) => Promise<void>} done flushes; resolves as soon as the GPU is seen to have run all before; not `hurried` as in `read`
  * @property {() => void} lose forces a loss with reason "unknown", for tests
  * @property {() => void} destroy
  */

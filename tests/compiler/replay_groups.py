@@ -104,9 +104,9 @@ def gemv_4bit_forms() -> Recorded:
             made = gemv_4bit(stored, candidate, *ends, rows, subgroups, decoding)
             words = f"{decoding} rows {rows}{' subgroups' * subgroups}{' half scales' * half}"
             yield words, _document(made).to_bytes()
-    for half, together in product((False, True), (4, 8)):
+    for half, together, eights in ((False, 4, 1), (True, 4, 1), (False, 8, 1), (True, 8, 2)):
         stored = Matrix4(672, 64, zeros="zeros" if half else "", half_scales=half)
-        candidate = GpuCandidate(4, 1, together, 32, 1, 128, vec=1)
+        candidate = GpuCandidate(4, 1, together, 32, eights, 128, vec=1)
         made = row_of_integers(stored, candidate, Plain("source", 672), Stored("result", 64))
         yield f"integers, {together} words{' half scales' * half}", _document(made).to_bytes()
 

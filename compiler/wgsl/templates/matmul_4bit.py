@@ -82,7 +82,7 @@ def four_bit_document(
         if subgroups and subject.block % GROUP == 0:
             made = row_of_integers(matrix, candidate, source, end)
             return KernelDocument((made,), requires=("subgroups", PACKED))
-        candidate = replace(candidate, vec=COLUMNS)
+        candidate = replace(candidate, y1=1, vec=COLUMNS)
     dispatch = gemv_4bit(matrix, candidate, source, end, c.m, subgroups, _DECODING)
     return KernelDocument((dispatch,), requires=("subgroups",) if subgroups else ())
 

@@ -6,8 +6,9 @@ activations share a unit, their largest over 2^22, so one is three bytes and off
 largest at most. The 32 products are added exactly; what all have in common, scale, unit and zero
 point, is applied to their sum.
 
-Each thread makes eight activations integers, then the workgroup multiplies what all have made, and
-so on to the end of the row. Words of the next step are loaded before those at hand are used.
+Each thread makes some eights of activations integers, then the workgroup multiplies what all have
+made, and so on to the end of the row. Words of the next step are loaded before those at hand are
+used.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Epilogue, Plain, redu
 from nnjit_studio.compiler.wgsl.templates.nibbles import COLUMNS, WORD, Matrix4
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.gpu_candidate import GpuCandidate
-from nnjit_studio.space.webgpu.matmul_4bit import GROUP
+from nnjit_studio.space.webgpu.matmul_4bit import GROUP, IN_GROUPS
 
 _WORDS = GROUP // WORD
 _LARGEST = float((1 << 22) - 1)
+_ROUNDING = 3 << 22
+"""Added to a float below 2^22 it leaves the nearest integer in the lowest bits, above its own."""
 _LEAST = 1e-30
 """Of a unit's largest value: without it a group of zeros would be divided by zero."""
 _DIGITS = 3
@@ -33,12 +36,12 @@ def check(matrix: Matrix4, candidate: GpuCandidate) -> None:
     wrong = ""
     if matrix.k % GROUP or matrix.block % GROUP or matrix.n % COLUMNS:
         wrong = f"{matrix.k} x {matrix.n} in blocks of {matrix.block} is not in groups of {GROUP}"
-    elif (c.x0, c.y0, c.y1, c.split, c.vec) != (COLUMNS, 1, 1, 1, 1):
-        wrong = "x0 must be 4, y0, y1, split and vec 1"
-    elif c.r0 not in (_WORDS, 2 * _WORDS) or c.x1 < COLUMNS * c.r0:
-        wrong = f"r0 must be {_WORDS} or {2 * _WORDS}, and x1 at least four times as large"
-    elif c.x1 & (c.x1 - 1) or c.r1 & (c.r1 - 1) or threads_of(c) < GROUP:
-        wrong = f"x1 and r1 must be powers of two, threads at least {GROUP}"
+    elif (c.x0, c.y0, c.split, c.vec) != (COLUMNS, 1, 1, 1):
+        wrong = "x0 must be 4, y0, split and vec 1"
+    elif c.r0 not in IN_GROUPS or c.x1 * c.y1 < COLUMNS * c.r0:
+        wrong = f"r0 must be of {IN_GROUPS}, and x1 times y1 at least four times as large"
+    elif c.x1 & (c.x1 - 1) or c.r1 & (c.r1 - 1) or c.y1 & (c.y1 - 1) or threads_of(c) < GROUP:
+        wrong = f"x1, r1 and y1 must be powers of two, threads at least {GROUP}"
     if wrong:
         raise CompileError(f"{c} does not fit: {wrong}.", "Choose another candidate.")
 
@@ -51,8 +54,9 @@ def row_of_integers(
     Parameters
     ----------
     candidate
-        ``x1`` columns of a workgroup, ``r0`` words of a thread in flight, four or eight; threads
-        are ``x1 / 4 * r1 / 8``. ``x0`` is 4, everything else 1.
+        ``x1`` columns of a workgroup, ``r0`` words of a thread in flight, ``y1`` eights of
+        activations that a thread makes integers at a time; threads are ``x1 / 4 * r1 / 8``.
+        ``x0`` is 4, everything else 1.
 
     Raises
     ------
@@ -63,12 +67,13 @@ def row_of_integers(
     shader = Shader(("subgroups",))
     shader.line("diagnostic(off, subgroup_uniformity);")
     threads, lanes = threads_of(candidate), candidate.x1 // COLUMNS
+    made = threads * candidate.y1
     matrix.bind(shader)
     source.declare(shader)
     epilogue.declare(shader)
-    shader.workgroup("digits", f"array<vec2<u32>, {_DIGITS * threads}>")
-    shader.workgroup("units", f"array<f32, {threads // _WORDS}>")
-    shader.workgroup("totals", f"array<i32, {threads // _WORDS}>")
+    shader.workgroup("digits", f"array<vec2<u32>, {_DIGITS * made}>")
+    shader.workgroup("units", f"array<f32, {made // _WORDS}>")
+    shader.workgroup("totals", f"array<i32, {made // _WORDS}>")
     shader.workgroup("sums", f"array<vec4<f32>, {threads}>")
     shader.workgroup("total", f"array<f32, {candidate.x1}>")
     body = [
@@ -89,44 +94,48 @@ def _loop(matrix: Matrix4, c: GpuCandidate, source: Plain) -> list[str]:
     """All groups of a thread; a chunk is what the workgroup's threads make integers at a time."""
     threads, together = threads_of(c), c.r0 // _WORDS
     slices = threads // (c.x1 // COLUMNS)
-    turns = c.x1 // COLUMNS // c.r0
-    chunks = -(-matrix.rows // threads)
+    chunks = -(-matrix.rows // (threads * c.y1))
     more = together * slices
     step = [f"let place{j} = {plus('place', str(j * slices))};" for j in range(together)]
-    inner = [
-        f"let place = {plus(times('turn', more), 'slice')};",
-        *step,
-        *(line for j in range(together) for line in _held(matrix, j)),
-        f"group += {more}u;",
-        *(line for j in range(together) for line in _load(matrix, j, slices)),
-        *(line for j in range(together) for line in _products(matrix, j)),
-    ]
+    inner = [f"let place = {plus(times('turn', more), 'slice')};", *step, f"group += {more}u;"]
+    for j in range(together):
+        inner += [*_held(matrix, j), *_load(matrix, j, slices), *_products(matrix, j)]
+    eights = range(c.y1)
     return [
         "var group = slice;",
         *(f"var w{j}_{u} = vec4<u32>();" for j in range(together) for u in range(_WORDS)),
         *(f"var s{j} = {matrix.scale_type}();" for j in range(together)),
         *(f"var z{j} = 0u;" for j in range(together) if matrix.zeros),
-        "var low = vec4<f32>();",
-        "var high = vec4<f32>();",
-        *_eight(matrix, source, threads, "0u"),
+        *(f"var {name}{e} = vec4<f32>();" for e in eights for name in ("low", "high")),
+        *(line for e in eights for line in _eight(matrix, source, _row("0u", e, c), e)),
         *(line for j in range(together) for line in _load(matrix, j, slices)),
         f"for (var chunk = 0u; chunk < {chunks}u; chunk++) {{",
-        *indented(_produce(matrix, threads)),
-        *indented(_eight(matrix, source, threads, "(chunk + 1u)") if chunks > 1 else []),
+        *(f"  {line}" for e in eights for line in _produce(matrix, _row("chunk", e, c), e, c)),
+        *(
+            f"  {line}"
+            for e in eights
+            for line in _eight(matrix, source, _row("(chunk + 1u)", e, c), e)
+            if chunks > 1
+        ),
         "  workgroupBarrier();",
-        f"  for (var turn = 0u; turn < {turns}u; turn++) {{",
+        f"  for (var turn = 0u; turn < {c.x1 // COLUMNS * c.y1 // c.r0}u; turn++) {{",
         *indented(indented(inner)),
         "  }",
-        "  workgroupBarrier();",
+        *(["  workgroupBarrier();"] if chunks > 1 else []),
         "}",
     ]
 
 
-def _eight(matrix: Matrix4, source: Plain, threads: int, chunk: str) -> list[str]:
-    """The activations of a thread in a chunk; behind the end the last ones."""
-    row = plus(times(chunk, threads), "li")
+def _row(chunk: str, eight: int, c: GpuCandidate) -> str:
+    """The row of words whose activations a thread makes integers."""
+    threads = threads_of(c)
+    return plus(plus(times(chunk, threads * c.y1), "li"), str(eight * threads))
+
+
+def _eight(matrix: Matrix4, source: Plain, row: str, eight: int) -> list[str]:
+    """Eight activations of a thread; behind the end the last ones."""
     lines = [f"let row = min({row}, {matrix.rows - 1}u);", *source.load("a", "row", "0u")]
-    return ["{", *indented([*lines, "low = a_lo;", "high = a_hi;"]), "}"]
+    return ["{", *indented([*lines, f"low{eight} = a_lo;", f"high{eight} = a_hi;"]), "}"]
 
 
 def _load(matrix: Matrix4, j: int, slices: int) -> list[str]:
@@ -157,44 +166,71 @@ def _held(matrix: Matrix4, j: int) -> list[str]:
     return lines
 
 
-def _produce(matrix: Matrix4, threads: int) -> list[str]:
+def _produce(matrix: Matrix4, row: str, eight: int, c: GpuCandidate) -> list[str]:
     """Eight activations of a thread as integers; four threads side by side share a unit.
 
     The largest is found among the numbers' bits, so that one that is no number makes the unit none.
     """
     lines: list[str] = []
-    low, high = "low", "high"
-    if matrix.rows % threads:
-        there = f"{plus(times('chunk', threads), 'li')} < {matrix.rows}u"
-        lines = [f"let {n}_there = select(vec4<f32>(), {n}, {there});" for n in (low, high)]
+    low, high = f"low{eight}", f"high{eight}"
+    if matrix.rows % (threads_of(c) * c.y1):
+        lines = [
+            f"let there = {row} < {matrix.rows}u;",
+            f"let low_there = select(vec4<f32>(), {low}, there);",
+            f"let high_there = select(vec4<f32>(), {high}, there);",
+        ]
         low, high = "low_there", "high_there"
     mask = "vec4<u32>(0x7FFFFFFFu)"
+    at = plus("li", str(eight * threads_of(c)))
     lines += [
         f"let bits = max(bitcast<vec4<u32>>({low}) & {mask}, bitcast<vec4<u32>>({high}) & {mask});",
         "var top = max(max(bits.x, bits.y), max(bits.z, bits.w));",
         "top = max(top, subgroupShuffleXor(top, 1u));",
         "top = max(top, subgroupShuffleXor(top, 2u));",
         f"let largest = bitcast<f32>(max(top, bitcast<u32>({_LEAST}f)));",
-        f"let inverse = {_LARGEST} / largest;",
-        f"let first = vec4<i32>(round({low} * inverse));",
-        f"let second = vec4<i32>(round({high} * inverse));",
+        f"let inverse = vec4<f32>({_LARGEST} / largest);",
+        *(
+            f"let {name} = {_integers(value)};"
+            for name, value in (("first", low), ("second", high))
+        ),
         "let four = first + second;",
         "var sum = four.x + four.y + four.z + four.w;",
         "sum += subgroupShuffleXor(sum, 1u);",
         "sum += subgroupShuffleXor(sum, 2u);",
-        "let even = vec4<i32>(first.xz, second.xz);",
-        "let odd = vec4<i32>(first.yw, second.yw);",
-    ]
-    for d in range(_DIGITS):
-        even, odd = (f"pack4xI8({n} >> vec4<u32>({8 * d}u))" for n in ("even", "odd"))
-        lines.append(f"digits[li * {_DIGITS}u + {d}u] = vec2<u32>({even}, {odd});")
-    lines += [
+        *_digits(at),
         "if (li % 4u == 0u) {",
-        f"  units[li / 4u] = largest / {_LARGEST};",
-        "  totals[li / 4u] = sum;",
+        f"  units[({at}) / 4u] = largest / {_LARGEST};",
+        f"  totals[({at}) / 4u] = sum;",
         "}",
     ]
     return ["{", *indented(lines), "}"]
+
+
+def _integers(value: str) -> str:
+    """The nearest integers of four multiples of the unit."""
+    added = f"fma({value}, inverse, vec4<f32>({float(_ROUNDING)}))"
+    return f"bitcast<vec4<i32>>({added}) - bitcast<vec4<i32>>(vec4<f32>({float(_ROUNDING)}))"
+
+
+def _digits(at: str) -> list[str]:
+    """Three bytes of each integer beside those of its like: even steps of k, then odd ones.
+
+    Bytes change places in pairs of integers, then in pairs of those, which takes a third of the
+    instructions of ``pack4xI8``.
+    """
+    pairs, upper = "vec4<u32>(0x00FF00FFu)", "vec4<u32>(0xFF00FF00u)"
+    eight = "vec4<u32>(8u)"
+    lines = [
+        "let one = bitcast<vec4<u32>>(vec4<i32>(first.x, second.x, first.y, second.y));",
+        "let two = bitcast<vec4<u32>>(vec4<i32>(first.z, second.z, first.w, second.w));",
+        f"let outer = (one & {pairs}) | ((two << {eight}) & {upper});",
+        f"let inner = ((one >> {eight}) & {pairs}) | (two & {upper});",
+    ]
+    lowest = "({0}.xz & vec2<u32>(0xFFFFu)) | ({0}.yw << vec2<u32>(16u))"
+    highest = "(outer.xz >> vec2<u32>(16u)) | (outer.yw & vec2<u32>(0xFFFF0000u))"
+    for d, bytes_of in enumerate((lowest.format("outer"), lowest.format("inner"), highest)):
+        lines.append(f"digits[({at}) * {_DIGITS}u + {d}u] = {bytes_of};")
+    return lines
 
 
 def _products(matrix: Matrix4, j: int) -> list[str]:

@@ -16,12 +16,17 @@ from nnjit_studio.bench.gpu.tables import adapter_text
 from nnjit_studio.bench.options import BenchOptions, Note
 from nnjit_studio.bench.report import Report, Table, spread_text
 from nnjit_studio.bench.statistics import spread
+from nnjit_studio.compiler.wgsl.core.document import PACKED, Dispatch
 from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Plain, Stored, gemv_4bit, threads_of
 from nnjit_studio.compiler.wgsl.templates.nibbles import DECODINGS, F16, REQUIRES, Matrix4
+from nnjit_studio.compiler.wgsl.templates.row_of_integers import row_of_integers
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.records.gpu_candidate import GpuCandidate
+from nnjit_studio.space.webgpu.matmul_4bit import rows_of_integers
 from nnjit_studio.verdict.figures import relative_error
 
+INTEGERS = "integers"
+"""Nothing is decoded: the row becomes integers."""
 POLICY = GpuPolicy(rounds=7, sample_ms=10.0, readbacks=0)
 
 
@@ -36,7 +41,7 @@ class Setting:
     @property
     def requires(self) -> tuple[str, ...]:
         """Features of WebGPU, and with the prefix ``wgsl:`` of the language."""
-        decoding = REQUIRES.get(self.decoding)
+        decoding = PACKED if self.decoding == INTEGERS else REQUIRES.get(self.decoding)
         return ("subgroups",) * self.subgroups + ((decoding,) if decoding else ())
 
     def __str__(self) -> str:
@@ -55,6 +60,8 @@ def settings(k: int, subgroups: bool, f16: bool) -> Iterator[Setting]:
         central = columns < 64 and unroll == 4
         for decoding in (*(DECODINGS if central else DECODINGS[1:2]), *(F16,) * f16):
             yield Setting(GpuCandidate(4, 1, unroll, columns, 1, depth), decoding, subgroups)
+    if subgroups:
+        yield from (Setting(c, INTEGERS, True) for c in rows_of_integers(k))
 
 
 def variants(k: int, n: int, dtype: str, subgroups: bool) -> list[dict[str, Any]]:
@@ -65,10 +72,7 @@ def variants(k: int, n: int, dtype: str, subgroups: bool) -> list[dict[str, Any]
     modes = (False, True) if subgroups else (False,)
     for setting in (s for mode in modes for s in settings(k, mode, f16)):
         try:
-            dispatch = gemv_4bit(
-                matrix, setting.candidate, Plain("x", k), Stored("y", n),
-                subgroups=setting.subgroups, decoding=setting.decoding,
-            )  # fmt: skip
+            dispatch = _dispatch(matrix, setting)
         except CompileError:
             continue
         found.append(
@@ -80,6 +84,14 @@ def variants(k: int, n: int, dtype: str, subgroups: bool) -> list[dict[str, Any]
             }
         )
     return found
+
+
+def _dispatch(matrix: Matrix4, setting: Setting) -> Dispatch:
+    c, source, end = setting.candidate, Plain("x", matrix.k), Stored("y", matrix.n)
+    if setting.decoding == INTEGERS:
+        return row_of_integers(matrix, c, source, end)
+    how = setting.decoding
+    return gemv_4bit(matrix, c, source, end, subgroups=setting.subgroups, decoding=how)
 
 
 def compare(

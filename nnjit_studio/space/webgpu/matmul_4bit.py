@@ -38,10 +38,14 @@ R0_CHOICES = (1, 2, 4, 8)
 GROUP = 32
 """Activations that become integers of a common unit; 32 x 15 x 2^22 is within an i32."""
 IN_GROUPS = (4, 8)
-"""Words of a group, and of two."""
+"""Words of a group, and of two; sixteen were never the fastest on a large GPU."""
+EIGHTS = (1, 2, 4)
+"""Of activations that a thread makes integers between two barriers."""
 MOST_OF_INTEGERS, LEAST_OF_INTEGERS = 256, 128
 """Words of a workgroup's columns in flight, and threads: more words or fewer threads were never the
 fastest of nine products on a large GPU."""
+MOST_CANDIDATES = 72
+"""Of few rows, the fastest expected first."""
 DECODING_INSTRUCTIONS = 4.0
 """For each element that is decoded: a shift, a mask, the zero point, the scale."""
 UNTUNED = GpuCandidate(8, 8, 16, 128, 64, 16)
@@ -57,8 +61,8 @@ IN_FLIGHT_BYTES = 32 << 10
 """Bytes that a core should wait for at once: about 4 TB/s times 0.8 us over 132 cores, doubled."""
 INTEGER_REGISTERS = 32
 """Of a row that becomes integers: its digits, and a word's values apart."""
-INTEGER_BYTES = 42
-"""Of workgroup memory for each thread there: eight activations in three digits, a sum."""
+EIGHT_BYTES, SUM_BYTES = 26, 16
+"""Of workgroup memory for each thread there: of an eight its digits, unit and total, and a sum."""
 INTEGER_STEP = 0.4
 """Of a step of integers, where one of floats is 1: instructions counted."""
 CORE_BYTES = 16.0
@@ -91,13 +95,14 @@ class FourBitProblem(GpuProblem):
         return c.x1 // COLUMNS * (c.r1 // WORD)
 
     def registers(self, c: GpuCandidate) -> int:
-        if c.vec == 1:  # words and scales at hand, and those of the next step
-            return 2 * c.r0 * (COLUMNS + 1) + INTEGER_REGISTERS + FIXED_REGISTERS
+        if c.vec == 1:  # words and scales of the next step, those of a group at hand, activations
+            words = (c.r0 + IN_GROUPS[0]) * (COLUMNS + 1)
+            return words + WORD * c.y1 + INTEGER_REGISTERS + FIXED_REGISTERS
         return COLUMNS * c.y0 + c.r0 * (2 * COLUMNS + WORD * c.y0) + FIXED_REGISTERS
 
     def shared_bytes(self, c: GpuCandidate) -> int:
         if c.vec == 1:
-            return INTEGER_BYTES * self.threads(c) + ELEMENT_BYTES * c.x1
+            return (EIGHT_BYTES * c.y1 + SUM_BYTES) * self.threads(c) + ELEMENT_BYTES * c.x1
         # Sums of some rows at a time (compiler/wgsl/templates/gemv_4bit.py), and the results.
         rows = max(1, min(c.y0, 8192 // (16 * self.threads(c))))
         return 16 * self.threads(c) * rows + ELEMENT_BYTES * c.x1 * c.y0
@@ -146,14 +151,27 @@ def untuned_4bit(m: int, k: int, n: int) -> GpuCandidate:
 
 def four_bit_candidates(problem: FourBitProblem) -> list[GpuCandidate]:
     """What every rule accepts, the fastest expected first."""
-    return cheapest(_grid(problem), problem, RULES)
+    return cheapest(_grid(problem), problem, RULES, MOST_CANDIDATES)
 
 
 def _grid(p: FourBitProblem) -> Iterator[GpuCandidate]:
     for x1, threads, r0 in product(X1_CHOICES, THREADS_CHOICES, R0_CHOICES):
         depth = WORD * threads * COLUMNS // x1
         yield GpuCandidate(COLUMNS, p.m, r0, x1, p.m, depth)
-        yield GpuCandidate(COLUMNS, p.m, r0, x1, p.m, depth, vec=1)
+    yield from rows_of_integers(p.k) if p.m == 1 else ()
+
+
+def rows_of_integers(k: int) -> Iterator[GpuCandidate]:
+    """All that is worth a look for a row of ``k`` values, on any device.
+
+    Neither half the eights of a thread nor, from 256 on, half the threads would do for the row.
+    """
+    for x1, threads, r0, y1 in product(X1_CHOICES, THREADS_CHOICES, IN_GROUPS, EIGHTS):
+        enough = threads >= LEAST_OF_INTEGERS and COLUMNS * r0 <= x1 * y1
+        half = WORD // 2 * threads
+        needed = (y1 == 1 or half * y1 < k) and (threads == LEAST_OF_INTEGERS or half < k)
+        if enough and needed and x1 * r0 <= MOST_OF_INTEGERS:
+            yield GpuCandidate(COLUMNS, 1, r0, x1, y1, WORD * threads * COLUMNS // x1, vec=1)
 
 
 Rule = Callable[[GpuCandidate, FourBitProblem], tuple[bool, str]]
@@ -161,12 +179,13 @@ Rule = Callable[[GpuCandidate, FourBitProblem], tuple[bool, str]]
 
 def template(c: GpuCandidate, p: FourBitProblem) -> tuple[bool, str]:
     """What the templates can make: 16-byte loads, all rows in one thread, no split."""
-    ok = c.vec in (1, COLUMNS) and c.split == 1 and c.x0 == COLUMNS and c.y0 == c.y1 == p.m
+    ok = c.vec in (1, COLUMNS) and c.split == 1 and c.x0 == COLUMNS and c.y0 == p.m
     if c.vec == 1:
-        ok = ok and p.m == 1 and p.k % GROUP == 0 and c.r0 in IN_GROUPS
-        ok = ok and COLUMNS * c.r0 <= c.x1 and c.x1 * c.r0 <= MOST_OF_INTEGERS
+        ok = ok and p.m == 1 and p.k % GROUP == 0 and c.r0 in IN_GROUPS and c.y1 in EIGHTS
+        ok = ok and COLUMNS * c.r0 <= c.x1 * c.y1 and c.x1 * c.r0 <= MOST_OF_INTEGERS
         ok = ok and p.threads(c) >= LEAST_OF_INTEGERS
         return ok, f"one row of integers, whole groups of {GROUP}, {c.r0} words of a thread"
+    ok = ok and c.y1 == p.m
     return ok, f"a thread keeps all rows ({p.m}) of {c.x0} columns"
 
 

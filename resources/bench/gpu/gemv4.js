@@ -148,7 +148,8 @@ async function measure(index, opened) {
   for (const [size, variants] of Object.entries(chain.variants)) {
     const indices = [...chain.matrices.keys()].filter((i) => chain.matrices[i].join("x") === size);
     await warmer.ready(job.policy.warm_ms);
-    found[size] = await fastest(gpu, variants, (made) => indices.map((i) => ours.command(i, made)));
+    const ready = () => warmer.ready(job.policy.warm_ms / 4);
+    found[size] = await fastest(gpu, variants, (made) => indices.map((i) => ours.command(i, made)), ready);
   }
   const commands = chain.matrices.map((size, i) => ours.command(i, found[size.join("x")].best));
   const mine = ourContender(ours, commands, device);

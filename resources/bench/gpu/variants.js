@@ -70,9 +70,10 @@ async function repeatsFor(gpu, commands) {
  * @param {GpuDevice} gpu
  * @param {readonly Variant[]} variants equal in what they compute
  * @param {(made: Made) => Command[]} commandsOf dispatches of the kernel, over more memory than a cache holds
+ * @param {() => Promise<void>} ready brings the GPU's clock up before a sample: between two it sinks, and kernels would be compared at several
  * @returns {Promise<{best: Made, tried: Tried[]}>}
  */
-export async function fastest(gpu, variants, commandsOf) {
+export async function fastest(gpu, variants, commandsOf, ready) {
   /** @type {Tried[]} */
   const tried = [];
   /** @type {{made: Made, row: Tried, commands: Command[], repeats: number}[]} */
@@ -101,16 +102,17 @@ export async function fastest(gpu, variants, commandsOf) {
   if (!running.length) throw new Error(`No setting runs here: ${tried[0]?.error}.`);
   if (running.length > 1) {
     for (const one of running) one.repeats = await repeatsFor(gpu, one.commands);
-    for (const one of running) await sample(gpu, one);
+    for (const one of running) await sample(gpu, one, ready);
     running.sort((a, b) => median(a.row.us) - median(b.row.us));
-    for (let round = 0; round < ROUNDS; round++) for (const one of running.slice(0, FINALISTS)) await sample(gpu, one);
+    for (let round = 0; round < ROUNDS; round++) for (const one of running.slice(0, FINALISTS)) await sample(gpu, one, ready);
     running.splice(FINALISTS);
     running.sort((a, b) => median(a.row.us) - median(b.row.us));
   }
   return { best: running[0].made, tried };
 }
 
-/** @param {GpuDevice} gpu @param {{row: Tried, commands: Command[], repeats: number}} one */
-async function sample(gpu, { row, commands, repeats }) {
+/** @param {GpuDevice} gpu @param {{row: Tried, commands: Command[], repeats: number}} one @param {() => Promise<void>} ready */
+async function sample(gpu, { row, commands, repeats }, ready) {
+  await ready();
   row.us.push(((await timed(gpu, commands, repeats)) * 1e3) / (repeats * commands.length));
 }

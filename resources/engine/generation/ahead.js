@@ -68,7 +68,8 @@ export class Ahead {
         await this.#follower.step(i, this.#first);
         this.#first = false;
       }
-      const group = this.#follower.read(count).then((choices) => {
+      const last = this.#left === 0; // nothing is queued behind it, so somebody may ask whether it has come
+      const group = this.#follower.read(count, last).then((choices) => {
         const now = performance.now();
         const ms = (now - Math.max(begin, this.#end)) / count;
         this.#end = now;

@@ -13,15 +13,15 @@ import { ARRAYS, EXTEND, MAIN, outputOf, PREFILL } from "../plan.js";
  * @property {number} [temperature] divides the logits before the draw; 1 when absent
  * @property {number} [seed] of the draws: equal seeds give equal texts
  * @property {readonly number[]} [stopTokens] end the text; they are yielded too
- * @property {AbortSignal} [signal] ends the generation after the present token
+ * @property {AbortSignal} [signal] ends the generation after the present token, or part of the prompt
  */
 /** @typedef {"length" | "stop" | "full" | "cancelled"} Reason */
 /** @typedef {import("./ahead.js").Token} Token */
 /** @import { Generation, Plan, Tensor } from "../../types/engine.js" */
 /** @import { Follower } from "../gpu/engine.js" */
 /**
- * What is needed of an engine; one on a GPU answers later, its outputs are copies, and it chooses greedy
- * tokens itself.
+ * What is needed of an engine; one on a GPU answers later, its outputs are copies, it chooses greedy
+ * tokens itself, and is caught up with when all that was queued has run.
  * @typedef {object} Engine
  * @property {boolean} [copies]
  * @property {Record<string, Plan>} plans
@@ -29,6 +29,7 @@ import { ARRAYS, EXTEND, MAIN, outputOf, PREFILL } from "../plan.js";
  * @property {(inputs: Tensor[], plan?: string) => () => void | Promise<void>} stepper
  * @property {(name: string, plan?: string) => Tensor | Promise<Tensor>} output
  * @property {(inputs: Tensor[], names: {ids: string, logits: string}) => Promise<Follower>} [follower]
+ * @property {() => Promise<void>} [caughtUp]
  */
 
 /**
@@ -49,7 +50,9 @@ export async function* generate(engine, facts, prompt, options = {}) {
   const start = performance.now();
   const follow = await following(text, pick, options, Math.min(maxTokens - 1, facts.capacity - prompt.length));
   try {
-    let token = { ...pick(await text.read(prompt)), ms: 0 };
+    const logits = await text.read(prompt, signal);
+    if (!logits) return "cancelled";
+    let token = { ...pick(logits), ms: 0 };
     token.ms = performance.now() - start;
     for (let made = 1; ; made++) {
       yield token;
@@ -84,8 +87,9 @@ async function following(text, pick, { topK = 1, repetitionPenalty = 1 }, steps)
 
 /** A run of several rows takes about as long as its rows over this many steps of one token. */
 const ROWS_PER_STEP = 8;
-/** Steps of a prompt that a GPU has not begun yet, at most. */
-const MOST_QUEUED = 16;
+/** Runs of several rows, or eights of steps, of a prompt that a GPU has not ended, at most: one runs, one follows. */
+const MOST_QUEUED = 2;
+const STEPS_TOGETHER = 8;
 
 /** What is in the cache, and the inputs that follow from it. */
 class Text {
@@ -94,6 +98,7 @@ class Text {
   #decode;
   #step;
   /** @type {Feeds | undefined} of the extend plan */ #behind;
+  /** @type {(Promise<void> | undefined)[]} */ #queued = [];
   /** @type {Float32Array} */ #logits = new Float32Array(0);
   length = 0;
 
@@ -110,19 +115,31 @@ class Text {
   }
 
   /**
-   * Logits are read of the last run, and now and then of a single step, so that a GPU goes from one to the next and few are queued.
+   * Logits are read of the last run alone, so that a GPU goes from one to the next.
    * @param {readonly number[]} prompt
-   * @returns {Promise<Float32Array>} logits of what follows it
+   * @param {AbortSignal} [signal]
+   * @returns {Promise<Float32Array | null>} logits of what follows it; null of a prompt that was cancelled
    */
-  async read(prompt) {
+  async read(prompt, signal) {
+    if (signal?.aborted) return null;
     const { rows, extends: more } = this.#facts;
     let logits = rows ? await this.#prefill(prompt.slice(0, rows)) : null;
-    while (more && prompt.length - this.length > rows / ROWS_PER_STEP) logits = await this.#extend(prompt);
-    for (const id of prompt.slice(this.length)) {
-      logits = await this.#add(id);
-      if (this.length % MOST_QUEUED === 0 && this.length < prompt.length) await logits();
+    while (this.length < prompt.length) {
+      const several = more && prompt.length - this.length > rows / ROWS_PER_STEP;
+      if (several || this.length % STEPS_TOGETHER === 0) await this.#paced();
+      await tick(); // a message that cancels has its turn here
+      if (signal?.aborted) return null;
+      logits = await (several ? this.#extend(prompt) : this.#add(prompt[this.length]));
     }
     return /** @type {() => Promise<Float32Array>} */ (logits)();
+  }
+
+  /** Waits until the GPU has ended what was queued before the last few runs. */
+  async #paced() {
+    const ended = this.#engine.caughtUp?.();
+    ended?.catch(() => {}); // the next run tells it too
+    this.#queued.push(ended);
+    if (this.#queued.length >= MOST_QUEUED) await this.#queued.shift();
   }
 
   /**

@@ -20,11 +20,10 @@ import { padded, Store } from "./store.js";
  * As of the Wasm engine, with the clock of `steps_ms` and the layer's counters.
  * @typedef {Inference & {gpu_clock: "timestamp" | "wall" | "", gpu: GpuCounters}} GpuInference
  */
-
 /**
  * Steps that feed themselves: `step` queues one, its choice comes as the `at`-th, below `most`, of a `read`,
  * which is of what was queued before it.
- * @typedef {{most: number, step: (at: number, first: boolean) => Promise<void>, read: (count: number) => Promise<Choice[]>, close: () => void}} Follower
+ * @typedef {{most: number, step: (at: number, first: boolean) => Promise<void>, read: (count: number, hurried: boolean) => Promise<Choice[]>, close: () => void}} Follower
  */
 
 /** Uploads in flight, beyond which an upload waits for the GPU. */
@@ -208,7 +207,7 @@ export class GpuEngine {
           this.device.encode(likeliest.choose({ ...this.#where(index, from.buffer), size: specBytes(from.spec) }, at));
           this.device.flush();
         }),
-      read: (count) => likeliest.read(count),
+      read: likeliest.read.bind(likeliest),
       close: () => likeliest.close(),
     };
   }
@@ -229,10 +228,11 @@ export class GpuEngine {
     });
   }
 
+  /** Resolves, maybe some ms late, when the GPU has run all that is queued now; others go on meanwhile. */
+  caughtUp = () => this.device.done(false);
+
   /** Zeroes the state: what runs have kept for later ones. */
-  reset() {
-    this.#model?.state.clear();
-  }
+  reset = () => this.#model?.state.clear();
 
   /** Bytes of GPU memory, as they are now. */
   get memoryBytes() {

@@ -50,7 +50,7 @@ def test_a_model_untuned(
     ("rows", "candidate"),
     [
         (1, GpuCandidate(4, 1, 4, 16, 1, 128)),
-        (1, GpuCandidate(4, 1, 8, 32, 1, 128, vec=1)),
+        (1, GpuCandidate(4, 1, 8, 16, 2, 128, vec=1)),
         (6, GpuCandidate(4, 3, 2, 32, 3, 64)),
         (24, GpuCandidate(8, 8, 1, 64, 16, 32)),
         (24, GpuCandidate(4, 4, 1, 16, 32, 32)),

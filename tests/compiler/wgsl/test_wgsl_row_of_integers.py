@@ -12,12 +12,13 @@ from nnjit_studio.compiler.wgsl.templates.nibbles import Matrix4
 from nnjit_studio.compiler.wgsl.templates.row_of_integers import row_of_integers
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.gpu_candidate import GpuCandidate
+from nnjit_studio.space.webgpu.matmul_4bit import EIGHTS, IN_GROUPS
 
 pytestmark = pytest.mark.skipif(not has_subgroups(), reason="this adapter has no subgroups")
 
 
-def candidate(columns: int, depth: int, words: int = 4) -> GpuCandidate:
-    return GpuCandidate(4, 1, words, columns, 1, depth, vec=1)
+def candidate(columns: int, depth: int, words: int = 4, eights: int = 1) -> GpuCandidate:
+    return GpuCandidate(4, 1, words, columns, eights, depth, vec=1)
 
 
 def product_of(
@@ -55,7 +56,7 @@ def drawn(k: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    "c", [candidate(32, 256), candidate(64, 128, 8), candidate(16, 512)], ids=str
+    "c", [candidate(32, 256), candidate(64, 128, 8), candidate(16, 512, 8, 4)], ids=str
 )
 def test_as_exact_as_floats(c: GpuCandidate) -> None:
     """Ends of columns, of a chunk of k, and of a turn; a row shorter than a workgroup."""
@@ -91,10 +92,10 @@ def test_random_rows_against_float64() -> None:
     for case in range(8):
         block = 32 << int(rng.integers(4))
         k, n = block * int(rng.integers(1, 12)), 4 * int(rng.integers(1, 40))
-        words = int(rng.choice([4, 8]))
-        columns = 4 * words << int(rng.integers(3))
+        words, eights = int(rng.choice(IN_GROUPS)), int(rng.choice(EIGHTS))
+        columns = max(4, 4 * words // eights) << int(rng.integers(3))
         threads = max(columns // 4, 32 << int(rng.integers(4)))
-        c = candidate(columns, 32 * threads // columns, words)
+        c = candidate(columns, 32 * threads // columns, words, eights)
         sizes = 10.0 ** rng.uniform(-6, 6, k // 32 if case % 2 else 1)
         row = drawn(k) * np.repeat(sizes, k // sizes.size).astype(np.float32)
         half, points = bool(rng.integers(2)), bool(rng.integers(2))
@@ -117,10 +118,11 @@ def test_what_is_no_number_is_not_lost(wrong: float) -> None:
         (Matrix4(64, 32, block=16), candidate(32, 64)),
         (Matrix4(64, 30), candidate(32, 64)),
         (Matrix4(64, 32), candidate(16, 128, 8)),
+        (Matrix4(64, 32), candidate(16, 128, 4, 3)),
         (Matrix4(64, 32), candidate(32, 16)),
         (Matrix4(64, 32), GpuCandidate(4, 1, 4, 32, 1, 64)),
     ],
-    ids=["blocks", "columns", "words", "threads", "floats"],
+    ids=["blocks", "columns", "words", "eights", "threads", "floats"],
 )
 def test_what_does_not_fit_is_told(matrix: Matrix4, wrong: GpuCandidate) -> None:
     with pytest.raises(CompileError, match="does not fit"):

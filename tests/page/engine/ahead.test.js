@@ -11,7 +11,7 @@ async function following({ most = 4, spoil = -1 } = {}) {
   engine.load(decode, { prefill });
   await engine.register([{ ...header("embed", 1), bytes: embed }, { ...header("score", V), bytes: score(C) }]);
   await engine.register([{ ...header("embed3", 3), bytes: embed }, { ...header("score3", V), bytes: score(3) }]);
-  const log = { steps: 0, reads: [], closed: 0, waiting: 0, longest: 0 };
+  const log = { steps: 0, reads: [], hurried: [], closed: 0, waiting: 0, longest: 0 };
   const follower = async (inputs, { ids, logits }) => {
     const step = engine.stepper(inputs);
     const kept = [];
@@ -26,9 +26,10 @@ async function following({ most = 4, spoil = -1 } = {}) {
         last = values.indexOf(Math.max(...values));
         kept[at] = { id: last, margin: log.steps++ === spoil ? NaN : 1 };
       },
-      async read(count) {
+      async read(count, hurried) {
         const found = kept.slice(0, count);
         log.reads.push(count);
+        log.hurried.push(hurried);
         log.longest = Math.max(log.longest, ++log.waiting);
         await new Promise((resolve) => setTimeout(resolve, 1));
         log.waiting--;
@@ -67,6 +68,7 @@ test("as many steps as tokens are asked for, with two groups on their way", asyn
   const { ids, reason } = await all(engine, [1], { maxTokens: 5 });
   assert.deepEqual([ids, reason, log.steps], [expected([1], 5), "length", 4]);
   assert.deepEqual([log.reads, log.longest], [[2, 2], 2]);
+  assert.deepEqual(log.hurried, [false, true], "behind the last group the GPU has nothing to do");
   const one = await following();
   assert.deepEqual((await all(one.engine, [1], { maxTokens: 1 })).ids, expected([1], 1));
   assert.deepEqual([one.log.steps, one.log.closed], [0, 0], "one token needs no step");

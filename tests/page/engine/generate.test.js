@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Engine } from "../../../resources/engine/engine.js";
 import { generate } from "../../../resources/engine/generation/generate.js";
+import { EXTEND, MAIN, PREFILL } from "../../../resources/engine/plan.js";
 import { sampler } from "../../../resources/engine/generation/sampler.js";
 import { append, arena, back, C, decode, embed, expected, FACTS, port, prefill, score, state, V } from "../decoder.js";
 import { bytesOf, f32, floats, header, rowAddKernel } from "../wasm.js";
@@ -67,6 +68,48 @@ test("a text ends at its limit, at a stop token, when full, or when it is cancel
   await made.next();
   control.abort();
   assert.deepEqual(await made.next(), { value: "cancelled", done: true });
+});
+
+/** An engine that ends what is queued some ms later, as a GPU does, and counts what it has not ended. */
+function queueing(capacity, rows, seen = () => {}) {
+  const plan = (n, ...more) => ({ inputs: [port("ids", [1, n], "i64"), port("mask", [1, capacity], "i64"), port("slot", [1], "i64"), ...more], outputs: [port("logits", [1, 1, V], "f32")] });
+  const log = { runs: [], ended: 0, most: 0 };
+  const run = (name) => () => {
+    seen(log.runs.push(name));
+    log.most = Math.max(log.most, log.runs.length - log.ended);
+  };
+  const caughtUp = async () => {
+    const queued = log.runs.length;
+    await new Promise((resolve) => setTimeout(resolve, 2));
+    log.ended = Math.max(log.ended, queued);
+  };
+  const output = () => ({ data: new Uint8Array(new Float32Array(V).buffer) });
+  const engine = { copies: true, plans: { [MAIN]: plan(1), [PREFILL]: plan(rows), [EXTEND]: plan(rows) }, reset: () => {}, stepper: (_, name = MAIN) => run(name), output, caughtUp };
+  return { engine, log, facts: { ...FACTS, capacity, rows, extends: true, last: "last" } };
+}
+
+test("a GPU has two parts of a prompt to run, or two eights of single steps, at most", async () => {
+  const { engine, log, facts } = queueing(96, 8);
+  await all(engine, Array(88).fill(1), { maxTokens: 1 }, facts);
+  assert.deepEqual(log.runs, [PREFILL, ...Array(10).fill(EXTEND)]);
+  assert.equal(log.most, 2);
+  const single = queueing(96, 8);
+  await all(single.engine, Array(60).fill(1), { maxTokens: 1 }, { ...single.facts, extends: false });
+  assert.equal(single.log.runs.length, 1 + 52);
+  assert.ok(single.log.most <= 16);
+});
+
+test("a prompt that is cancelled while it is read ends without a token", async () => {
+  for (const extended of [true, false]) {
+    const control = new AbortController();
+    const message = new MessageChannel();
+    message.port1.onmessage = () => control.abort();
+    const { engine, log, facts } = queueing(96, 8, (runs) => runs === 3 && message.port2.postMessage(0));
+    const { ids, reason } = await all(engine, Array(88).fill(1), { signal: control.signal }, { ...facts, extends: extended });
+    message.port1.close();
+    assert.deepEqual([ids, reason], [[], "cancelled"]);
+    assert.ok(log.runs.length < 12, `the message has its turn between two runs: ${log.runs.length}`);
+  }
 });
 
 test("prompts that no model can take are refused", async () => {

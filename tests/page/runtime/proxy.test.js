@@ -71,6 +71,10 @@ test("a text comes token by token, and ends where its reader leaves", async () =
   await text.next();
   control.abort();
   assert.deepEqual(await text.next(), { done: true, value: "cancelled" });
+  const early = new AbortController();
+  const first = session.generate([2, 3, 4], { signal: early.signal }).next();
+  early.abort();
+  assert.deepEqual(await first, { done: true, value: "cancelled" }, "a prompt that is read can be cancelled too");
   for await (const { id } of session.generate([1])) {
     assert.equal(id, continuation([1], 1)[0]);
     break;

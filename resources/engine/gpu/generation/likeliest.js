@@ -103,9 +103,9 @@ export class Likeliest {
     ];
   }
 
-  /** Not hurried, for other steps are queued. @param {number} count @returns {Promise<Choice[]>} the first choices, as they are in the order of the commands */
-  async read(count) {
-    const words = new Uint32Array((await this.#device.read(this.#kept, 0, count * CHOICE_BYTES, false)).buffer);
+  /** @param {number} count @param {boolean} hurried where no other steps are queued @returns {Promise<Choice[]>} the first choices, as they are in the order of the commands */
+  async read(count, hurried) {
+    const words = new Uint32Array((await this.#device.read(this.#kept, 0, count * CHOICE_BYTES, hurried)).buffer);
     return Array.from({ length: count }, (_, i) => choiceOf(words[4 * i], words[4 * i + 2], words[4 * i + 3]));
   }
 

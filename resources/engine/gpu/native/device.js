@@ -181,10 +181,10 @@ export class NativeDevice {
     return new BigInt64Array(bytes.buffer);
   }
 
-  async done() {
+  async done(hurried = true) {
     this.#watch.alive();
     this.flush();
-    await this.#watch.wait(this.#device.queue.onSubmittedWorkDone());
+    await this.#watch.wait(this.#device.queue.onSubmittedWorkDone(), hurried);
   }
 
   lose() {
