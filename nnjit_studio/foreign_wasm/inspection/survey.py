@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from nnjit_studio.errors import NnjitError, WasmError
 from nnjit_studio.foreign_wasm.inspection.facts import FunctionFacts, facts
 from nnjit_studio.support.interrupts import unheard
 from nnjit_studio.support.limits import MEMORY_BYTES, limit_this_process
+from nnjit_studio.support.processes import usable_cores
 from nnjit_studio.wasm_file.module import MAX_BYTES, Module, Section, read
 
 TIMEOUT_S = 120.0
@@ -62,7 +62,7 @@ def survey_file(
         raise WasmError(f"The file {path} cannot be read: {e.strerror}.", "Check the name.") from e
     if nbytes > MAX_BYTES:
         raise WasmError(f"The file {path} has {nbytes} bytes, more than any engine takes.")
-    workers = 1 if nbytes < SMALL_BYTES else max(1, min(WORKERS, os.cpu_count() or 1))
+    workers = 1 if nbytes < SMALL_BYTES else min(WORKERS, usable_cores())
     context = multiprocessing.get_context("spawn")
     with unheard():
         pool = context.Pool(workers, limit_this_process)

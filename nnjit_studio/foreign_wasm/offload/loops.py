@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from nnjit_studio.foreign_wasm.offload.job import case_of
 from nnjit_studio.foreign_wasm.offload.report import loop_json
 from nnjit_studio.support.interrupts import unheard
 from nnjit_studio.support.limits import limit_this_process
+from nnjit_studio.support.processes import usable_cores
 from nnjit_studio.support.stopping import check
 from nnjit_studio.wasm_file.module import MAX_BYTES, Module, read
 
@@ -36,7 +36,7 @@ def find_loops(path: Path, note: Callable[[str], None]) -> list[Loop]:
         raise WasmError(f"{path.name} is larger than any engine takes.")
     shares = _shares(read(path.read_bytes()))
     context = multiprocessing.get_context("spawn")
-    workers = min(WORKERS, os.cpu_count() or 1, len(shares)) or 1
+    workers = min(WORKERS, usable_cores(), len(shares)) or 1
     found: list[Loop] = []
     with unheard():
         pool = context.Pool(workers, _begin, (path,))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Generator, Iterator, Sequence
@@ -28,6 +27,7 @@ from nnjit_studio.errors import BugError, NnjitError, PageError, UserError
 from nnjit_studio.model import TensorSpec
 from nnjit_studio.model.recipe import CONSTANTS, HALVED, OUTPUTS, Recipe
 from nnjit_studio.support.files import replacing
+from nnjit_studio.support.processes import usable_cores
 from nnjit_studio.verdict.measure import Visits
 from nnjit_studio.workbench.advice_forms import (
     BASE,
@@ -168,7 +168,7 @@ def _facts(model: ModelOnPage, options: AdviceOptions) -> Facts:
         opened.plan.output_specs,
         model.feeds,
         page.threads,
-        options.threads or os.cpu_count() or 1,
+        options.threads or usable_cores(),
     )
 
 
