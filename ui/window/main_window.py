@@ -88,7 +88,7 @@ class StudioWindow(QMainWindow):
         self._specs = actions_of(features)
         self.menus = Menus(self.host, self._specs)
         self.actions_by_id = self.host.actions = self.menus.actions
-        self.page = PageWatch(self.host, make_engine_view(workbench.page.url, self))
+        self.page = PageWatch(self.host, make_engine_view(f"{workbench.page.url}&tile", self))
         self.way = InTheWay(self.host)
         self.opener = ModelOpener(self.host, self.way)
         self.docks = WindowDocks(self.host, self.page.view, features)
