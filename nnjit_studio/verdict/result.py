@@ -120,8 +120,8 @@ class Verdict:
 
     @property
     def state(self) -> str:
-        """``measuring``, ``no peer``, ``peer alone``, ``refused``, ``different``, ``busy``, ``not
-        told apart``, ``faster`` or ``slower``: what a headline follows.
+        """``measuring``, ``no peer``, ``peer alone``, ``refused``, ``different``, ``busy``, ``few
+        pairs``, ``not told apart``, ``faster`` or ``slower``: what a headline follows.
         """
         if self.phase:
             return "measuring"
@@ -133,8 +133,10 @@ class Verdict:
             return "refused"
         if not self.same:
             return "different"
-        if self.ratio is None:
+        if self.rate < LEAST_RATE:
             return "busy"
+        if self.ratio is None:
+            return "few pairs"
         if self.ratio.holds_1:
             return "not told apart"
         return "faster" if self.ratio.low > 1 else "slower"
