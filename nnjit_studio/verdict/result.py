@@ -94,7 +94,12 @@ class Verdict:
     @property
     def ours(self) -> Row | None:
         """Tuned if it is, else untuned; where our engine is absent, the peer's turbo module."""
-        return self.row("tuned") or self.row("untuned") or self.row("turbo")
+        return self.own or self.row("turbo")
+
+    @property
+    def own(self) -> Row | None:
+        """Our engine's, tuned if it is; None where it does not run the model."""
+        return self.row("tuned") or self.row("untuned")
 
     @property
     def ratio(self) -> Interval | None:

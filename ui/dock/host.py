@@ -22,6 +22,7 @@ from nnjit_studio.ui.widgets.tables import TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.ui.widgets.themes import Themes
 from nnjit_studio.verdict.measure import Visits
+from nnjit_studio.verdict.result import Verdict
 
 OPENING = ("open", "drop")
 """Jobs that open a file."""
@@ -96,6 +97,10 @@ class Host(QObject):
     """The graph is to select a node, by its name or that of an ONNX node in it."""
     workload_wanted = Signal(str)
     """The graph is to select a node of this workload, by its key."""
+    verdict_shown = Signal(object)
+    """The window states another verdict of the open model, or None."""
+    verdict: Verdict | None = None
+    """The one that it states now."""
     actions: Mapping[str, QAction]
     docks: Docks
     visits: Visits | None = None
@@ -114,6 +119,11 @@ class Host(QObject):
         self.kernels = KernelTables(self)
         self.background: list[Background] = []
         self.log_lines = LineHandler()
+
+    def state_verdict(self, verdict: Verdict | None) -> None:
+        """Tell the docks what stands above them."""
+        self.verdict = verdict
+        self.verdict_shown.emit(verdict)
 
     @property
     def theme(self) -> Theme:

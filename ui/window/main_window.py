@@ -133,6 +133,7 @@ class StudioWindow(QMainWindow):
         self.verdict = VerdictControl(self.host, panel, self._visits)
         self.verdict.rested.connect(self.welcome.measured)
         panel.told.connect(self.header.leave_figures_to)
+        panel.told.connect(self.host.state_verdict)
         self.card.opened.connect(panel.fold)
         bars = (panel, self.opener.progress, self.card, self.message)
         vbox(self.menus.bar, self.header, *bars, on=top)
