@@ -161,3 +161,15 @@ def test_an_examination_that_gave_way_says_so_and_is_made_when_idle(
     workbench.hold = False
     qtbot.waitUntil(lambda: "Engine" in page.as_text())
     qtbot.waitUntil(lambda: GAVE_WAY not in labels())  # Qt deletes the label a turn later
+
+
+def test_nothing_of_the_stage_is_seen_behind_the_scroll_bar(qtbot, window):
+    """Scraps of the docks stood there: a scroll bar draws no ground."""
+    page = window.welcome.page
+    window.resize(1280, 560)
+    qtbot.waitUntil(lambda: page.verticalScrollBar().isVisible())
+    bar = page.verticalScrollBar()
+    below = bar.mapTo(window, bar.rect().bottomRight())
+    shot = window.grab().toImage()
+    edge = {shot.pixelColor(below.x(), below.y() - y).name() for y in range(bar.height())}
+    assert edge == {window.themes.current.surface}
