@@ -296,6 +296,9 @@ def test_in_a_low_window_eight_rows_are_seen_each_with_its_button(qtbot, advised
     eighth = panel.view.visualRect(panel.proxy.index(7, CHANGE))
     assert panel.view.viewport().rect().contains(eighth), "the untouched model and all seven rows"
     assert all(button.height() <= LOW for button in panel.buttons.values())
+    panel.select_row(lambda line: line.name == "threads")
+    panel.detail.setText("What is to be known of a row. " * 8)
+    assert panel.box.totalHeightForWidth(950) < 200, "below the list it is not cut"
     assert panel.view.viewport().grab() is not None
     advised.resize(1920, 1400)
     advised.docks.size()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer
 from PySide6.QtGui import QDoubleValidator, QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QHeaderView, QLabel, QLineEdit, QPushButton
+from PySide6.QtWidgets import QHeaderView, QLabel, QLineEdit, QPushButton, QSizePolicy
 
 from nnjit_studio.advice.options import AdviceOptions
 from nnjit_studio.advice.records import (
@@ -138,9 +138,9 @@ class AdvicePanel(JobTable):
         self.bars = TimeBars(view, theme, self.row_at)
         self.changes = TwoLines(view, theme, self.row_at, lambda line: line.note, title_alone)
         self.verdicts = TwoLines(view, theme, self.row_at, gain_words, gain_alone)
-        places = ((TIME, self.bars), (CHANGE, self.changes), (VERDICT, self.verdicts))
-        for column, delegate in places:
-            view.setItemDelegateForColumn(column, delegate)
+        for at, delegate in ((TIME, self.bars), (CHANGE, self.changes), (VERDICT, self.verdicts)):
+            view.setItemDelegateForColumn(at, delegate)
+        view.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
         for column in IN_FILES:
             view.setColumnHidden(column, True)
         header.setStretchLastSection(False)
