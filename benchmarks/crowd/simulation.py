@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
 from crowd import CrowdOptions, merged, simulate
+
+from nnjit_studio.support.processes import usable_cores
 
 _CHUNK = 10
 """Kinds that a process takes at a time."""
@@ -36,7 +37,7 @@ def _run(options: CrowdOptions) -> dict[str, float]:
         range(first, min(first + _CHUNK, options.kinds))
         for first in range(0, options.kinds, _CHUNK)
     ]
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
+    with ProcessPoolExecutor(usable_cores()) as pool:
         return merged(pool.map(partial(simulate, options), parts)).to_json()
 
 

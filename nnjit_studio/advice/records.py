@@ -11,7 +11,7 @@ from typing import Any
 
 from nnjit_studio.advice.apply import Apply
 from nnjit_studio.verdict.figures import Interval
-from nnjit_studio.verdict.result import BUSY_RATE, LEAST_RATE
+from nnjit_studio.verdict.result import BUSY_RATE, LEAST_RATE, Verdict
 
 WAITING, MEASURING, MEASURED, IMPOSSIBLE = "waiting", "measuring", "measured", "impossible"
 """States of a row."""
@@ -66,6 +66,12 @@ class Measurement:
     @property
     def max_error(self) -> float | None:
         return max((o.max_rel for o in self.outputs), default=None)
+
+    def at_base(self, base_ms: float) -> Measurement:
+        """The same where the untouched model takes another time."""
+        factor = base_ms / self.base_ms.median
+        ms, low, high = (factor * end for end in (self.ms.median, self.ms.low, self.ms.high))
+        return replace(self, ms=Interval(ms, low, high))
 
     @property
     def where(self) -> str:
@@ -194,6 +200,28 @@ def with_row(advice: Advice, row: Row) -> Advice:
     """The advice with this row in the place of the one of that name."""
     rows = tuple(row if old.name == row.name else old for old in advice.rows)
     return replace(advice, rows=rows)
+
+
+def on_one_clock(advice: Advice, verdict: Verdict | None = None) -> Advice:
+    """The advice with its times as one moment's: the untouched model has one in every page.
+
+    The pages of rows met the machine at other moments, so that their own times do not compare.
+
+    Parameters
+    ----------
+    verdict
+        Of the untouched model, whose time it has then; else that of the first page.
+    """
+    base, ours = advice.base, verdict.own if verdict else None
+    if base is None:
+        return advice
+    if verdict is not None and ours is not None and ours.ms is not None:
+        base = replace(base, ms=ours.ms, rate=verdict.rate)
+    rows = tuple(
+        replace(row, measured=row.measured.at_base(base.ms.median)) if row.measured else row
+        for row in advice.rows
+    )
+    return replace(advice, base=base, rows=rows)
 
 
 def stopped(advice: Advice) -> Advice:

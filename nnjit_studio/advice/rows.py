@@ -45,7 +45,7 @@ class Facts:
     threads: int = 1
     """That the untouched model runs on."""
     cores: int = 1
-    """Threads that the processor has."""
+    """That this process may use."""
     max_error: float = MAX_ERROR
     """What the guard accepts."""
 
@@ -68,7 +68,7 @@ def impossible(name: str, title: str, problem: str, apply: Apply | None = None) 
 def _threads(facts: Facts) -> Iterator[Row]:
     most = min(facts.cores, MOST_THREADS)
     if most <= facts.threads:
-        why = f"The model runs on {facts.threads}, and the processor has {facts.cores}."
+        why = f"The model runs on {facts.threads}, and {facts.cores} may be used here."
         yield impossible("threads", "More threads", why)
         return
     apply = Apply(threads=most, headers=HEADERS)

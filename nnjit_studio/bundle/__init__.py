@@ -7,7 +7,7 @@ from nnjit_studio.bundle.manifest import BundleFile, BundleKernel, Manifest
 from nnjit_studio.bundle.reader import Bundle, VerifyReport, read_bundle, verify_bundle
 from nnjit_studio.bundle.seal import Seal, write_seal
 from nnjit_studio.bundle.shards import SHARD_BYTES
-from nnjit_studio.bundle.writer import BundleParts, write_bundle
+from nnjit_studio.bundle.writer import BundleParts, write_bundle, write_folder
 
 __all__ = [
     "SHARD_BYTES",
@@ -28,5 +28,6 @@ __all__ = [
     "trial_memory",
     "verify_bundle",
     "write_bundle",
+    "write_folder",
     "write_seal",
 ]

@@ -27,11 +27,11 @@ from nnjit_studio.bundle.manifest import (
     gpu_file_name,
 )
 from nnjit_studio.bundle.reader import CHUNK_BYTES, verify_bundle
+from nnjit_studio.bundle.readme import readme
 from nnjit_studio.bundle.seal import write_seal
 from nnjit_studio.bundle.shards import SHARD_BYTES, Shard, chunks_of, cut
 from nnjit_studio.errors import BundleError
 from nnjit_studio.model import NUMPY_DTYPES, Generation, Plan, TensorSpec
-from nnjit_studio.model.memory import WASM_BYTES, forecast
 from nnjit_studio.model.open_plan import OpenPlan
 from nnjit_studio.records import TIERS, Kernel
 from nnjit_studio.support.files import replacing
@@ -42,78 +42,6 @@ TOKENIZER_FILE = "tokenizer.json"
 LABELS_FILE = "labels.txt"
 ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 """The first date that a zip can hold: equal bundles have equal bytes."""
-
-README = """\
-{name}: a model with its tuned kernels, for the web
-{generator}, {created}
-
-To look at it, serve this folder and open it in a browser:
-
-    python3 -m http.server 8000
-    http://localhost:8000/
-
-Any static server will do. It must send .js as text/javascript. Opened from the
-disk, index.html asks for this folder first: browsers load no modules from there.
-
-In a page of yours:
-
-    import {{ InferenceSession, Tensor }} from "./nnjit.js";
-    const session = await InferenceSession.create("./manifest.json");
-    const outputs = await session.run({{
-{feeds}
-    }});
-    // {outputs}
-
-Inputs:  {inputs}
-
-The engine needs no special headers. For more than one thread, ask for them with
-{{ numThreads: 2 }} as second argument of create (0 chooses by the machine), and
-send with every file
-    Cross-Origin-Opener-Policy: same-origin
-    Cross-Origin-Embedder-Policy: require-corp
-Without those headers one thread runs. A Content-Security-Policy must allow
-'wasm-unsafe-eval' for scripts, and workers from 'self' for threads. Every
-file is checked against its sha256 when it is loaded.
-"""
-
-GPU_README = """
-This bundle has kernels for WebGPU too:
-
-    InferenceSession.create("./manifest.json", {{ executionProviders: ["webgpu", "wasm"] }})
-
-takes the first that works in the visitor's browser; session.executionProvider says
-which, and session.fallbackReason why one before it does not.
-"""
-
-SIZES_README = """
-This model takes inputs of any size in these ranges; the shapes above are an example:
-
-{ranges}
-
-A run at a new size compiles nothing. A size out of range is refused with a sentence, and
-the session goes on. Memory by size; session.memoryAt({{ name: size }}) forecasts others,
-and the session keeps what its largest run took:
-
-{memory}
-"""
-
-TUNING_README = """
-This bundle can be tuned on in the visitor's browser, which is off unless asked for:
-
-    session.tune({{ budgetMs: 2000 }}); session.tuningReport();
-
-Nothing leaves the page{sharing}, unless its option queue names a server to ask for kernels.
-"""
-
-GENERATION_README = """
-This model makes text. It takes and gives token ids:
-
-    for await (const {{ id, ms }} of session.generate(ids, {{ maxTokens: 64 }})) show(id);
-
-Options: maxTokens, topK (1 is greedy), temperature, seed, stopTokens, signal.
-The cache is in the engine's memory; one text at a time. A run of the session is
-one decode step and writes into the same cache.
-"""
 
 
 @dataclass(frozen=True)
@@ -176,39 +104,8 @@ def write_bundle(
         When something is missing or does not fit, or the file cannot be
         written. A bundle that was at ``out`` is then still there.
     """
-    plan = parts.plan
     with replacing(out, "The bundle", BundleError) as part:
-        starts = {b.offset for p in parts.plans for b in p.buffers if b.region == "weight"}
-        shards = cut(parts.weights, starts, parts.shard_bytes)
-        contents, page = dict(parts.engine_files), parts.page
-        engine = tuple(_file(file, contents[file]) for file in sorted(contents))
-        manifest = Manifest(
-            name=name,
-            generator=f"NNJIT Studio {__version__}",
-            created=created or datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            plan=_add(contents, PLAN_FILE, _json((parts.open_plan or plan).to_json())),
-            weights=tuple(shard.entry for shard in shards),
-            kernels=_add_kernels(contents, parts),
-            engine=engine,
-            inputs=plan.input_specs,
-            outputs=plan.output_specs,
-            tuned_on=tuned_on,
-            samples=_add_samples(contents, parts),
-            generation=parts.generation,
-            prefill=_add_plan(contents, PREFILL_FILE, parts.prefill),
-            extend=_add_plan(contents, EXTEND_FILE, parts.extend),
-            gpu_kernels=_add_gpu_kernels(contents, parts),
-            dims=parts.open_plan.dims if parts.open_plan else (),
-            demo=page.demo,
-            tokenizer=_add_given(contents, TOKENIZER_FILE, page.tokenizer),
-            labels=_add_given(contents, LABELS_FILE, page.labels),
-            candidates=_add_candidates(contents, parts.candidates),
-            trials=tuple(parts.candidates.trials),
-            lots=parts.candidates.lots,
-            share=parts.candidates.share if parts.candidates.trials else "",
-        )
-        contents[MANIFEST_FILE] = manifest.sealed()
-        contents[README_FILE] = _readme(manifest, parts.open_plan, parts.figures).encode()
+        contents, shards = _files(parts, name, tuned_on, created)
         _write_zip(part, contents, parts.weights, shards)
         write_seal(part)
         report = verify_bundle(part)
@@ -218,6 +115,66 @@ def write_bundle(
                 "Tune or export the model again.",
             )
     return out
+
+
+def write_folder(out: Path, parts: BundleParts, name: str) -> Path:
+    """The files of a bundle in a new folder, for a page of this machine; its manifest.
+
+    Raises
+    ------
+    BundleError
+        When something is missing or does not fit.
+    """
+    contents, shards = _files(parts, name, {}, "")
+    for file in (*contents, *(shard.entry.file for shard in shards)):
+        (out / file).parent.mkdir(parents=True, exist_ok=True)
+    for file, data in contents.items():
+        (out / file).write_bytes(data)
+    for shard in shards:
+        with (out / shard.entry.file).open("wb") as target:
+            target.writelines(
+                chunks_of(parts.weights, shard.begin, shard.entry.nbytes, CHUNK_BYTES)
+            )
+    return out / MANIFEST_FILE
+
+
+def _files(
+    parts: BundleParts, name: str, tuned_on: Mapping[str, Any], created: str
+) -> tuple[dict[str, bytes], Sequence[Shard]]:
+    """The files of a bundle by their names, and the parts of its weights, which are streamed."""
+    plan = parts.plan
+    starts = {b.offset for p in parts.plans for b in p.buffers if b.region == "weight"}
+    shards = cut(parts.weights, starts, parts.shard_bytes)
+    contents, page = dict(parts.engine_files), parts.page
+    engine = tuple(_file(file, contents[file]) for file in sorted(contents))
+    manifest = Manifest(
+        name=name,
+        generator=f"NNJIT Studio {__version__}",
+        created=created or datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        plan=_add(contents, PLAN_FILE, _json((parts.open_plan or plan).to_json())),
+        weights=tuple(shard.entry for shard in shards),
+        kernels=_add_kernels(contents, parts),
+        engine=engine,
+        inputs=plan.input_specs,
+        outputs=plan.output_specs,
+        tuned_on=tuned_on,
+        samples=_add_samples(contents, parts),
+        generation=parts.generation,
+        prefill=_add_plan(contents, PREFILL_FILE, parts.prefill),
+        extend=_add_plan(contents, EXTEND_FILE, parts.extend),
+        gpu_kernels=_add_gpu_kernels(contents, parts),
+        dims=parts.open_plan.dims if parts.open_plan else (),
+        demo=page.demo,
+        tokenizer=_add_given(contents, TOKENIZER_FILE, page.tokenizer),
+        labels=_add_given(contents, LABELS_FILE, page.labels),
+        candidates=_add_candidates(contents, parts.candidates),
+        trials=tuple(parts.candidates.trials),
+        lots=parts.candidates.lots,
+        share=parts.candidates.share if parts.candidates.trials else "",
+    )
+    contents[MANIFEST_FILE] = manifest.sealed()
+    contents[README_FILE] = readme(manifest, parts.open_plan, parts.figures).encode()
+    return contents, shards
 
 
 def _add_plan(contents: dict[str, bytes], name: str, plan: Plan | None) -> BundleFile | None:
@@ -338,45 +295,3 @@ def _file(name: str, data: bytes) -> BundleFile:
 
 def _json(data: Any) -> bytes:
     return (json.dumps(data, indent=1, allow_nan=False) + "\n").encode()
-
-
-def _sizes_readme(plan: OpenPlan) -> str:
-    """Ranges of the open dimensions, and the memory at sizes that double."""
-    lines = []
-    for scale in (1, 4, 16, 64, 256, 1024):
-        sizes = {d.name: min(d.high, max(d.low, d.step * scale)) for d in plan.dims}
-        needed = forecast(plan.at(sizes)).wasm_bytes
-        text = ", ".join(f"{name} {n}" for name, n in sizes.items())
-        line = f"    {text}: {needed / 2**20:.1f} MiB"
-        if line not in lines and needed <= WASM_BYTES:
-            lines.append(line)
-    return SIZES_README.format(
-        ranges="\n".join(f"    {d}: {d.text}" for d in plan.dims), memory="\n".join(lines)
-    )
-
-
-def _readme(manifest: Manifest, open_plan: OpenPlan | None, figures: str) -> str:
-    types = {"f32": "float32", "f16": "float16", "i64": "int64", "i32": "int32"}
-    types |= {"i8": "int8", "u8": "uint8"}
-    feeds = "\n".join(
-        f"      {json.dumps(s.name)}: new Tensor({json.dumps(types.get(s.dtype, s.dtype))}, "
-        f"data, {json.dumps(s.shape)}),"
-        for s in manifest.inputs
-    )
-    text = README + (GPU_README if manifest.gpu_kernels else "")
-    text += TUNING_README if manifest.trials else ""
-    text += GENERATION_README if manifest.generation else ""
-    text += _sizes_readme(open_plan).replace("{", "{{").replace("}", "}}") if open_plan else ""
-    made = text.format(
-        name=manifest.name,
-        sharing=f" but settings and times, to {manifest.share} alone and only where the page asks "
-        "for that with its option share"
-        if manifest.share
-        else "",
-        generator=manifest.generator,
-        created=manifest.created,
-        feeds=feeds,
-        outputs="; ".join(f"outputs[{json.dumps(s.name)}].data" for s in manifest.outputs),
-        inputs=", ".join(f"{s.name} {s.dtype} {list(s.shape)}" for s in manifest.inputs),
-    )
-    return f"{made}\n{figures.rstrip()}\n" if figures else made

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from nnjit_studio.errors import UserError
+from nnjit_studio.support.processes import usable_cores
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Place:
 
     @property
     def count(self) -> int:
-        return self.workers or max(1, (os.cpu_count() or 2) // 2)
+        return self.workers or max(1, usable_cores() // 2)
 
 
 @contextlib.contextmanager

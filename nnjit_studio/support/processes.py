@@ -1,4 +1,4 @@
-"""Processes that this one started, read from Linux's ``/proc``."""
+"""This process: the cores that it may use, and on Linux what it started, read from ``/proc``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ import os
 from pathlib import Path
 
 _PROC = Path("/proc")
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on, which may be fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def renderers() -> list[int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
-import os
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,7 @@ from nnjit_studio.support.limits import (
     limit_this_process,
     ran_out,
 )
+from nnjit_studio.support.processes import usable_cores
 from nnjit_studio.support.stopping import check
 
 MOST = 4
@@ -59,7 +59,7 @@ def spread(
     context, waiting = multiprocessing.get_context("spawn"), list(reversed(jobs))
     with contextlib.ExitStack() as stack:
         busy: dict[Any, _Reader] = {}
-        for _ in range(min(MOST, os.cpu_count() or 1, len(jobs))):
+        for _ in range(min(MOST, usable_cores(), len(jobs))):
             reader = stack.enter_context(contextlib.closing(_Reader(context, work, seconds)))
             reader.give(waiting.pop())
             busy[reader.pipe] = reader

@@ -94,7 +94,12 @@ class Verdict:
     @property
     def ours(self) -> Row | None:
         """Tuned if it is, else untuned; where our engine is absent, the peer's turbo module."""
-        return self.row("tuned") or self.row("untuned") or self.row("turbo")
+        return self.own or self.row("turbo")
+
+    @property
+    def own(self) -> Row | None:
+        """Our engine's, tuned if it is; None where it does not run the model."""
+        return self.row("tuned") or self.row("untuned")
 
     @property
     def ratio(self) -> Interval | None:
@@ -120,8 +125,8 @@ class Verdict:
 
     @property
     def state(self) -> str:
-        """``measuring``, ``no peer``, ``peer alone``, ``refused``, ``different``, ``busy``, ``not
-        told apart``, ``faster`` or ``slower``: what a headline follows.
+        """``measuring``, ``no peer``, ``peer alone``, ``refused``, ``different``, ``busy``, ``few
+        pairs``, ``not told apart``, ``faster`` or ``slower``: what a headline follows.
         """
         if self.phase:
             return "measuring"
@@ -133,8 +138,10 @@ class Verdict:
             return "refused"
         if not self.same:
             return "different"
-        if self.ratio is None:
+        if self.rate < LEAST_RATE:
             return "busy"
+        if self.ratio is None:
+            return "few pairs"
         if self.ratio.holds_1:
             return "not told apart"
         return "faster" if self.ratio.low > 1 else "slower"

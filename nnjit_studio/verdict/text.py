@@ -80,7 +80,7 @@ def figure(verdict: Verdict) -> tuple[str, str]:
             return milliseconds(verdict.peer.ms.median, 2 if verdict.busy else 3), ""
         case "different":
             return "", "The outputs differ"
-        case "busy":
+        case "busy" | "few pairs":
             return "", f"About {milliseconds(own.median, 2)}" if own else "Unknown"
         case "not told apart":
             return "", "Not told apart"
@@ -115,9 +115,11 @@ def explanation(verdict: Verdict) -> str:
             return next((row.problem for row in verdict.rows if row.problem), "No samples.")
         case "different":
             return "So far apart, two times cannot be compared."
+        case "few pairs":
+            few = "Too few pairs for a ratio: measure longer."
+            return f"{few} {rough}" if verdict.busy else few
         case "busy":
-            few = "Too few pairs for a ratio." if verdict.rate >= 0.9 else ""
-            return few or rough
+            return rough
         case "not told apart":
             return f"from {LABELS['ort']}: {times(ratio)}, {pairs}" if ratio else pairs
     assert ratio is not None

@@ -1,8 +1,7 @@
-"""Forms of the open model as pages would ship them: bundles, unpacked into one folder."""
+"""Forms of the open model as pages would ship them: the files of bundles in one folder."""
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,8 +10,7 @@ from nnjit_studio.advice.apply import Apply
 from nnjit_studio.advice.measure import Form, as_fed
 from nnjit_studio.advice.records import Row
 from nnjit_studio.advice.sizes import resized
-from nnjit_studio.bundle import BundleParts, engine_files, write_bundle
-from nnjit_studio.bundle.manifest import MANIFEST_FILE
+from nnjit_studio.bundle import BundleParts, engine_files, write_folder
 from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.model import ImportOptions
@@ -49,7 +47,7 @@ def untouched(model: ModelOnPage, folder: Path, name: str = BASE, threads: int =
     """The open model as it is, in Wasm; without ``threads`` on as many as now."""
     opened, page = model.current, model.page
     parts = BundleParts(opened.plan, opened.weights, model.kernels(TIERS, WASM), engine_files())
-    source = _unpacked(parts, folder, name)
+    source = _written(parts, folder, name)
     plan = opened.plan
     feeds = as_fed(model.feeds, plan.input_specs)
     form = Form(name, source, feeds, plan.output_specs, threads or page.threads)
@@ -101,7 +99,7 @@ def of_file(model: ModelOnPage, plain: Plain, folder: Path, name: str = BASE) ->
             made = page.process.import_model(plain.path, weights, importing=plain.importing)
         plan = made.plan
         parts = BundleParts(plan, weights, kernels_of(model, made, TIERS), engine_files())
-        source = _unpacked(parts, folder, name)
+        source = _written(parts, folder, name)
     finally:
         weights.unlink(missing_ok=True)
     taken = as_fed(plain.feeds, plan.input_specs)
@@ -157,7 +155,7 @@ def _on_gpu(model: ModelOnPage, name: str, folder: Path) -> Made:
     kernels = model.kernels(tiers_of_backend(backend), backend)
     both = [*model.kernels(TIERS, WASM), *kernels]
     parts = BundleParts(plan, opened.weights, both, engine_files(gpu=True))
-    source = _unpacked(parts, folder, name)
+    source = _written(parts, folder, name)
     feeds = as_fed(model.feeds, plan.input_specs)
     form = Form(name, source, feeds, plan.output_specs, page.threads, "webgpu")
     return Made(form, opened.path)
@@ -184,9 +182,5 @@ def kernels_of(model: ModelOnPage, made: ImportedModel, tiers: Sequence[str]) ->
     return kernels
 
 
-def _unpacked(parts: BundleParts, folder: Path, name: str) -> str:
-    archive = write_bundle(folder / f"{name}.zip", parts, name, {})
-    with zipfile.ZipFile(archive) as bundle:
-        bundle.extractall(folder / name)
-    archive.unlink()
-    return f"{name}/{MANIFEST_FILE}"
+def _written(parts: BundleParts, folder: Path, name: str) -> str:
+    return write_folder(folder / name, parts, name).relative_to(folder).as_posix()

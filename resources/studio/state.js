@@ -143,6 +143,12 @@ function backendText({ backend, implementation }) {
 export const threadsText = (threads) => `${threads} thread${threads === 1 ? "" : "s"}`;
 
 /**
+ * Whether the window shows the page as its tile, which its address says.
+ * @param {string} search of the address
+ */
+export const isTile = (search) => new URLSearchParams(search).has("tile");
+
+/**
  * The page's figure, and what it is; the range of the last runs or tokens where it has no interval.
  *
  * A tile of the Studio's window has none for a model's runs: the window shows one, of one measurement, with

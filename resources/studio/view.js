@@ -1,14 +1,13 @@
 /** Draws the state into index.html. */
 import { bestTier } from "../engine/features.js";
 import { ENGINE_VERSION } from "../engine/version.js";
-import { figureOf, PHASE_TEXT, sparkline, START, threadsText } from "./state.js";
+import { figureOf, isTile, PHASE_TEXT, sparkline, START, threadsText } from "./state.js";
 
 /** @import { State } from "./state.js" */
 
 const DRAW_EVERY_MS = 100;
 const SPARK = { width: 480, height: 72 };
-/** Of style.css: the page is a tile of the Studio's window. */
-const tile = matchMedia("(max-height: 300px), (max-width: 240px)");
+const TILE = isTile(location.search);
 
 /** @param {string} id */
 const element = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
@@ -26,7 +25,6 @@ export function makeView() {
     due = false;
     draw(latest);
   };
-  tile.addEventListener("change", show);
   return (state) => {
     if (!due) setTimeout(show, DRAW_EVERY_MS);
     [due, latest] = [true, state];
@@ -55,7 +53,7 @@ function draw(state) {
 
 /** @param {State} state */
 function drawLatency(state) {
-  const { number, unit, words } = figureOf(state, tile.matches);
+  const { number, unit, words } = figureOf(state, TILE);
   element("number").hidden = !number;
   element("latency").textContent = number;
   element("unit").textContent = unit;

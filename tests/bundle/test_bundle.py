@@ -21,6 +21,7 @@ from nnjit_studio.bundle import (
     read_bundle,
     verify_bundle,
     write_bundle,
+    write_folder,
     write_seal,
 )
 from nnjit_studio.bundle.manifest import Manifest, is_sealed, safe_path
@@ -200,6 +201,20 @@ def test_equal_arguments_give_equal_bytes(write: Callable[..., Path], tmp_path: 
     assert two.read_bytes() == one
     later = write(out=tmp_path / "later.zip", created="2026-11-21T12:00:00+00:00")
     assert later.read_bytes() != one
+
+
+def test_a_folder_has_the_files_of_the_zip(weights: Path, tmp_path: Path) -> None:
+    parts = BundleParts(plan(), weights, kernels(), ENGINE)
+    with zipfile.ZipFile(write_bundle(tmp_path / "b.zip", parts, "tiny", {})) as archive:
+        zipped = {name: archive.read(name) for name in archive.namelist()}
+    manifest = write_folder(tmp_path / "b", parts, "tiny")
+    files = manifest.parent.rglob("*")
+    written = {
+        f.relative_to(manifest.parent).as_posix(): f.read_bytes() for f in files if f.is_file()
+    }
+    assert set(written) == set(zipped) and manifest.name in written
+    dated = {name for name, data in written.items() if data != zipped[name]}
+    assert dated <= {"manifest.json", "README.txt"}
 
 
 def test_without_samples_and_with_a_date(write: Callable[..., Path]) -> None:

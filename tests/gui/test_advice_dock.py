@@ -10,8 +10,10 @@ from gui_window import StudioWindow, wait_job
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from test_window import open_it
+from verdicts import FASTER as VERDICT
 
 from nnjit_studio.advice.records import MEASURING, STOPPED, WAITING, stopped
+from nnjit_studio.errors import ModelError
 from nnjit_studio.ui.advice.cells import LOW, TALL, two_lines
 from nnjit_studio.ui.advice.in_use import BACK, WAITS
 from nnjit_studio.ui.advice.lines import (
@@ -294,6 +296,9 @@ def test_in_a_low_window_eight_rows_are_seen_each_with_its_button(qtbot, advised
     eighth = panel.view.visualRect(panel.proxy.index(7, CHANGE))
     assert panel.view.viewport().rect().contains(eighth), "the untouched model and all seven rows"
     assert all(button.height() <= LOW for button in panel.buttons.values())
+    panel.select_row(lambda line: line.name == "threads")
+    panel.detail.setText("What is to be known of a row. " * 8)
+    assert panel.box.totalHeightForWidth(950) < 200, "below the list it is not cut"
     assert panel.view.viewport().grab() is not None
     advised.resize(1920, 1400)
     advised.docks.size()
@@ -320,6 +325,67 @@ def test_the_list_is_used_by_keys_alone(qtbot, advised, workbench):
     wait_job(qtbot, advised, "open", lambda: qtbot.keyClick(view, Qt.Key.Key_Return) is None)
     assert lines(advised)["direct"].verdict == IN_USE
     assert advised.advice._chosen() == "direct", "the row, and not its place"
+
+
+def test_tab_goes_from_the_list_to_the_button_of_its_row(qtbot, advised, workbench):
+    """It went to the button in the middle, or left the list."""
+    panel = advised.advice
+    panel.view.setFocus()
+    panel.select_row(lambda line: line.name == "cut")
+    qtbot.keyClick(panel.view, Qt.Key.Key_Tab)
+    button = advised.focusWidget()
+    assert button is panel.buttons["cut"]
+    qtbot.keyClick(button, Qt.Key.Key_Tab)
+    assert advised.focusWidget() not in panel.buttons.values()
+    qtbot.keyClick(advised.focusWidget(), Qt.Key.Key_Backtab)
+    qtbot.keyClick(advised.focusWidget(), Qt.Key.Key_Backtab)
+    assert advised.focusWidget() is panel.view
+
+
+def test_space_applies_a_row_and_ctrl_z_puts_it_back(qtbot, advised, workbench):
+    panel, first = advised.advice, workbench.importing
+    undo, redo = (advised.actions_by_id[key] for key in ("undo", "redo"))
+    panel.view.setFocus()
+    panel.select_row(lambda line: line.name == "f16-weights")
+    wait_job(qtbot, advised, "open", lambda: qtbot.keyClick(panel.view, Qt.Key.Key_Space) is None)
+    assert panel.in_use == ["f16-weights"] and advised.focusWidget() is panel.view
+    assert advised.message.text.text() == "Applied: Weights in f16. Ctrl+Z undoes it."
+    press(qtbot, advised, "direct")
+    wait_job(qtbot, advised, "open", lambda: undo.trigger() is None)
+    assert panel.in_use == ["f16-weights"] and workbench.importing.half_weights
+    wait_job(qtbot, advised, "open", lambda: undo.trigger() is None)
+    assert panel.in_use == [] and workbench.importing == first and not undo.isEnabled()
+    wait_job(qtbot, advised, "open", lambda: redo.trigger() is None)
+    assert panel.in_use == ["f16-weights"]
+
+
+def test_what_cannot_be_opened_is_no_step_and_another_model_has_none(
+    qtbot, advised, workbench, model_file
+):
+    undo = advised.actions_by_id["undo"]
+    workbench.open_error = ModelError("It does not fit.", "Take another one.")
+    with qtbot.waitSignal(advised.session.problem):
+        advised.advice.buttons["f16-weights"].click()
+    assert not undo.isEnabled() and advised.advice.in_use == []
+    workbench.open_error = None
+    press(qtbot, advised, "f16-weights")
+    assert undo.isEnabled()
+    wait_job(qtbot, advised, "open", lambda: advised.open_model(model_file))
+    assert not undo.isEnabled()
+
+
+def test_the_untouched_model_has_one_time_in_the_window(advised):
+    """The header had the verdict's, the list that of its first page."""
+    panel = advised.advice
+    advised.verdict.panel.show_verdict(VERDICT)
+    stated = VERDICT.own.ms
+    found = lines(advised)
+    assert found[""].measured.ms == stated
+    assert found["direct"].measured.ms.median == pytest.approx(stated.median * 16 / 20)
+    panel.in_use = ["direct"]
+    advised.verdict.panel.show_verdict(replace(VERDICT, rows=VERDICT.rows[:2]))
+    panel.fill()
+    assert lines(advised)[""].measured.ms == stated, "the other verdict is of the form in use"
 
 
 def test_the_selected_row_stays_selected_where_others_overtake_it(advised):

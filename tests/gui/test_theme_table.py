@@ -6,9 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
+from gui_fakes import engine_label, finish
+from gui_window import StudioWindow
 from PySide6.QtCore import QSize
-from PySide6.QtGui import QFontInfo
-from PySide6.QtWidgets import QLineEdit, QSpinBox, QWidget
+from PySide6.QtGui import QFont, QFontInfo
+from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QSpinBox, QWidget
 
 from nnjit_studio.ui.widgets.fonts import code_font, text_font
 from nnjit_studio.ui.widgets.icons import icon, paths
@@ -99,3 +101,13 @@ def test_every_field_for_a_number_is_inset():
         if bare.search(re.sub(r"class .*", "", p.read_text()))
     ]
     assert not found
+
+
+def test_the_first_window_of_a_session_has_the_face_too(qtbot, workbench, settings):
+    """Its own widgets had the system's: the face came when the window was there already."""
+    app = QApplication.instance()
+    app.setFont(QFont("another face"))
+    window = StudioWindow(workbench, engine_label, settings)
+    qtbot.addWidget(window, before_close_func=lambda w: finish(qtbot, workbench, w))
+    faces = {widget.font().family() for widget in window.findChildren(QLabel)}
+    assert faces == {"Inter"}

@@ -47,7 +47,8 @@ MODULES = (
     "nnjit_studio.cli.verdict.compare",
     "nnjit_studio.ui.page.headless",
     "numpy.random",
-    "scipy.stats",
+    "scipy.linalg",
+    "scipy.special",
 )
 """What most verbs read: a verb with a page takes a second of processor time to load itself."""
 OF_THE_GPU = "nnjit_studio.engine.gpu_bridge.device"

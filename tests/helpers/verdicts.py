@@ -28,6 +28,7 @@ FASTER = Verdict(
 SLOWER = replace(FASTER, ratios={"ort": Interval(0.8, 0.75, 0.85)})
 ROUGH = replace(FASTER, rate=0.8)
 BUSY = replace(FASTER, rate=0.3)
+FEW = replace(FASTER, ratios={}, pairs=1)
 SAME = replace(FASTER, ratios={"ort": Interval(1.02, 0.97, 1.07)})
 MEASURING = replace(FASTER, phase="measuring", pairs=7)
 BEGUN = replace(
@@ -57,6 +58,7 @@ STATES = {
     "faster": FASTER,
     "slower": SLOWER,
     "busy": BUSY,
+    "few pairs": FEW,
     "not told apart": SAME,
     "measuring": MEASURING,
     "no peer": NO_PEER,

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from nnjit_studio.records import CompileResult, Kernel, MeasurePolicy, RunResult
 from nnjit_studio.tuner.evaluator import duel, measured_event
@@ -304,10 +305,26 @@ def test_the_workbench_loads_scipy_only_for_an_interval() -> None:
     program = (
         "import sys, nnjit_studio.workbench; print('scipy' in sys.modules);"
         "from nnjit_studio.tuner.swap_policy import SwapPolicy, speedup_interval;"
-        "speedup_interval((1.0, 1.1), (2.0, 2.1), SwapPolicy()); print('scipy' in sys.modules)"
+        "speedup_interval((1.0,) * 8, (2.0,) * 8, SwapPolicy()); print('scipy' in sys.modules);"
+        "print('scipy.stats' in sys.modules)"  # a second of each session's start
     )
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert said.stdout.split() == ["False", "True"], said.stderr
+    assert said.stdout.split() == ["False", "True", "False"], said.stderr
+
+
+@pytest.mark.parametrize("pairs", [8, 9, 32, 64])
+def test_the_bootstrap_has_the_ends_of_scipy_s(pairs: int) -> None:
+    draw, policy = np.random.default_rng(pairs), SwapPolicy()
+    challenger = draw.lognormal(0.0, 0.1, pairs)
+    incumbent = challenger * draw.lognormal(0.02, 0.05, pairs)
+    wide = math.sqrt(pairs / (pairs - 1)) * stats.t.ppf(0.975, pairs - 1)
+    ends = stats.bootstrap(
+        (challenger, incumbent), lambda c, i, axis: np.median(i, axis) / np.median(c, axis),
+        paired=True, n_resamples=policy.resamples, method="percentile",
+        confidence_level=1 - 2 * stats.norm.cdf(-wide), rng=np.random.default_rng(policy.seed),
+    ).confidence_interval  # fmt: skip
+    _, *found = speedup_interval(challenger, incumbent, policy)
+    assert found == pytest.approx([ends.low, ends.high], rel=1e-12)
 
 
 def test_a_loss_that_95_percent_prove_is_called_slower_with_that_interval() -> None:

@@ -68,9 +68,18 @@ NO_THREADS = Found(refused="No threads.")
 BROKEN_BASE = Found(refused="It fails.")
 
 
-def measured_in(monkeypatch, founds):
-    """The advice on a model of two rows, and the forms that had a page of their own."""
+def measured_in(monkeypatch, founds, natives=None):
+    """The advice on a model of two rows, and the forms that had a page of their own.
+
+    ``natives`` is a list to which the number of pages is added when ONNX Runtime computes outputs.
+    """
     visited = []
+
+    def native(*_):
+        if natives is not None:
+            natives.append(len(visited))
+        return {}
+
     base = Made(Form(BASE, f"{BASE}/manifest.json", {}, ()), Path("m.onnx"))
 
     def measure(folder, untouched, form, *_):
@@ -86,7 +95,7 @@ def measured_in(monkeypatch, founds):
     monkeypatch.setattr(advice, "rows_of", lambda facts: tuple(rows))
     monkeypatch.setattr(advice, "untouched", lambda model, folder: base)
     monkeypatch.setattr(advice, "form_of", lambda model, row, folder, base: made[row.name])
-    monkeypatch.setattr(advice, "native_outputs", lambda *_: {})
+    monkeypatch.setattr(advice, "native_outputs", native)
     monkeypatch.setattr(advice, "measure", measure)
     monkeypatch.setattr(advice, "together", lambda rows: None)
     plan = SimpleNamespace(output_specs=["y"])
@@ -104,6 +113,13 @@ def test_the_untouched_model_is_measured_in_the_first_rows_page(monkeypatch):
     assert visited == ["threads", "direct"]
     assert told.base.ms == MS and told.base.outputs and told.reference == advice.OWN
     assert [row.state for row in told.rows] == [MEASURED] * 2
+
+
+def test_the_first_page_does_not_wait_for_the_outputs_in_float32(monkeypatch):
+    """They took 5 s before it; errors are told after a page."""
+    natives = []
+    measured_in(monkeypatch, {}, natives)
+    assert natives == [1], "once, behind the first page"
 
 
 def test_where_the_first_row_fails_the_untouched_model_has_a_page(monkeypatch):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer
 from PySide6.QtGui import QDoubleValidator, QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QHeaderView, QLabel, QLineEdit, QPushButton, QWidget
+from PySide6.QtWidgets import QHeaderView, QLabel, QLineEdit, QPushButton, QSizePolicy
 
 from nnjit_studio.advice.options import AdviceOptions
 from nnjit_studio.advice.records import (
@@ -15,17 +16,19 @@ from nnjit_studio.advice.records import (
     MAX_ERROR,
     Advice,
     Row,
+    on_one_clock,
     stopped,
 )
 from nnjit_studio.advice.text import headline, smallest, so_far
+from nnjit_studio.ui.advice.applied import feeds_of, file_of
 from nnjit_studio.ui.advice.bars import TimeBars
+from nnjit_studio.ui.advice.buttons import RowButtons
 from nnjit_studio.ui.advice.cells import LOW, TALL, TwoLines, too_tall
-from nnjit_studio.ui.advice.in_use import InUseStrip
+from nnjit_studio.ui.advice.in_use import ALL_BACK, InUseStrip
 from nnjit_studio.ui.advice.lines import (
     ANYWAY,
     APPLY,
     BLOCKED,
-    BUTTON,
     CHANGE,
     COLUMNS,
     COSINE,
@@ -41,12 +44,14 @@ from nnjit_studio.ui.advice.lines import (
     title_alone,
 )
 from nnjit_studio.ui.advice.measuring import SetMeasuring
+from nnjit_studio.ui.commands.history import Ended, UndoStep
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.dock.job_table import JobTable
 from nnjit_studio.ui.state.jobs import Job
 from nnjit_studio.ui.widgets.labels import quiet
-from nnjit_studio.ui.widgets.panel import named, push_button, vbox
+from nnjit_studio.ui.widgets.panel import named, push_button
 from nnjit_studio.ui.widgets.theme import Theme
+from nnjit_studio.verdict.result import Verdict
 from nnjit_studio.workbench import jobs
 from nnjit_studio.workbench.advice_forms import Plain
 from nnjit_studio.workbench.jobs.page_form import PageForm
@@ -58,7 +63,8 @@ EMPTY = (
     "the one that runs now."
 )
 NO_PAGE = "This window opens no pages of its own, which advice needs."
-ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+PRESSES = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
+"""Keys on a row that do what its button says."""
 NARROW = 1080
 """Pixels of the list below which the column of cosines is hidden."""
 FOLDER = "advice"
@@ -78,9 +84,12 @@ class AdvicePanel(JobTable):
         self._plain: Plain | None = None
         self._feeds: Feeds = {}
         self._reopens = self._low = False
-        self.buttons: dict[str, QPushButton] = {}
+        self._steps: list[UndoStep] = []
+        self._ended: Ended = lambda fine: None
+        self._as_it_was: Verdict | None = None
         super().__init__(host, "Make it faster", COLUMNS, JOB, EMPTY)
         self.keep_order(self._pick)
+        self._row_buttons = RowButtons(self.view, self.act)
         self._dress_cells(host.theme)
         self.limit = named(
             QLineEdit(f"{MAX_ERROR:g}"), "Error limit",
@@ -96,7 +105,7 @@ class AdvicePanel(JobTable):
         for place, widget in enumerate((inputs, QLabel("Error limit"), self.limit), start=2):
             self.bar.insertWidget(place, widget)
         self.measuring = SetMeasuring(self, host.session, host.visits)
-        self.strip = InUseStrip(lambda: self._open([]), self.measuring.again)
+        self.strip = InUseStrip(lambda: self._change(ALL_BACK, []), self.measuring.again)
         self.measuring.changed.connect(self._tell_use)
         self.box.insertWidget(self.box.indexOf(self.view), self.strip)
         self.detail = quiet(QLabel(wordWrap=True, textFormat=Qt.TextFormat.PlainText))
@@ -107,6 +116,13 @@ class AdvicePanel(JobTable):
         host.session.advice_told.connect(self._follow_job)
         host.session.busy_changed.connect(lambda _: self._enable())
         host.session.problem.connect(lambda problem: self._failed(problem.job))
+        host.verdict_shown.connect(self._take_verdict)
+        self._take_verdict(host.verdict)
+
+    @property
+    def buttons(self) -> Mapping[str, QPushButton]:
+        """Of the rows, by their names."""
+        return self._row_buttons.by_name
 
     def _dress_cells(self, theme: Theme) -> None:
         """Two lines in a row; the change has the room that other columns leave."""
@@ -115,9 +131,9 @@ class AdvicePanel(JobTable):
         self.bars = TimeBars(view, theme, self.row_at)
         self.changes = TwoLines(view, theme, self.row_at, lambda line: line.note, title_alone)
         self.verdicts = TwoLines(view, theme, self.row_at, gain_words, gain_alone)
-        places = ((TIME, self.bars), (CHANGE, self.changes), (VERDICT, self.verdicts))
-        for column, delegate in places:
-            view.setItemDelegateForColumn(column, delegate)
+        for at, delegate in ((TIME, self.bars), (CHANGE, self.changes), (VERDICT, self.verdicts)):
+            view.setItemDelegateForColumn(at, delegate)
+        view.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
         for column in IN_FILES:
             view.setColumnHidden(column, True)
         header.setStretchLastSection(False)
@@ -128,7 +144,7 @@ class AdvicePanel(JobTable):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Resize:
             QTimer.singleShot(0, self, self._fit_rows)
-        if not isinstance(event, QKeyEvent) or event.key() not in ENTER:
+        if not isinstance(event, QKeyEvent) or event.key() not in PRESSES:
             return False
         if event.type() != QEvent.Type.KeyPress:
             return False
@@ -143,8 +159,13 @@ class AdvicePanel(JobTable):
             return
         self._low = self.changes.low = self.verdicts.low = low
         self.view.verticalHeader().setDefaultSectionSize(LOW if low else TALL)
-        self.buttons = {}  # they are made anew, at the height of a row
-        self._put_buttons(self.model.rows)
+        self._put_buttons()
+
+    def _put_buttons(self) -> None:
+        best = self.result.best if self.result else None
+        self._row_buttons.put(self.model.rows, best.name if best else "", self._low)
+        self._row_buttons.reach(self._chosen())
+        self._enable()
 
     def _press_selected(self) -> None:
         """What the button of the selected row does."""
@@ -182,7 +203,8 @@ class AdvicePanel(JobTable):
 
     def fill(self) -> None:
         advice = self.result
-        lines = list(lines_of(advice, self.in_use, self._armed)) if advice else []
+        shown = advice and on_one_clock(advice, self._as_it_was)
+        lines = list(lines_of(shown, self.in_use, self._armed)) if shown else []
         known = [line.measured.ms.high for line in lines if line.measured]
         self.bars.longest_ms = max(known, default=0.0)
         chosen = self._chosen()
@@ -190,7 +212,7 @@ class AdvicePanel(JobTable):
         if chosen != self._chosen() and not self.select_row(lambda line: line.name == chosen):
             self.view.clearSelection()  # Enter would do something to a row that nobody chose
         self._fit_rows()
-        self._put_buttons(lines)
+        self._put_buttons()
         self._span_reasons(lines)
         self._tell_use()
 
@@ -238,45 +260,13 @@ class AdvicePanel(JobTable):
 
     def _explain(self, line: Line) -> None:
         """What is to be known of the row that was clicked: its column may be out of sight."""
+        self._row_buttons.reach(line.name)
         self.detail.setText(f"{line.title}. {line.note}".strip())
         self.detail.setVisible(line.row is not None)
 
-    def _put_buttons(self, lines: list[Line]) -> None:
-        wanted = {line.name: line.action for line in lines if line.action}
-        if wanted == {name: button.text() for name, button in self.buttons.items()}:
-            return
-        self.buttons = {}
-        for place, line in enumerate(lines):
-            index = self.proxy.index(place, BUTTON)
-            if line.action:
-                self.view.setIndexWidget(index, self._framed(self._button(line)))
-            elif self.view.indexWidget(index) is not None:
-                self.view.setIndexWidget(index, None)  # type: ignore[arg-type]
-        self._enable()
-
-    def _button(self, line: Line) -> QPushButton:
-        button = push_button(line.action, f"{line.action}: {line.title}", line.note)
-        button.setProperty("low", self._low)
-        if line.action == ANYWAY:
-            button.setObjectName("danger")
-        elif line.row is not None and self.result is not None and line.row is self.result.best:
-            button.setObjectName("primary")
-        # A click may replace this very button: it has to end first.
-        button.clicked.connect(lambda: QTimer.singleShot(0, self, lambda: self.act(line.name)))
-        self.buttons[line.name] = button
-        return button
-
-    def _framed(self, button: QPushButton) -> QWidget:
-        """The button at its own height in the middle of a row."""
-        # The view owns it: it would go with its last reference, while the view still places it.
-        frame = QWidget(self.view.viewport())
-        vbox(None, button, None, on=frame, margins=(2, 0, 6, 0))
-        return frame
-
     def _enable(self) -> None:
         busy = self._session.busy
-        for button in self.buttons.values():
-            button.setEnabled(busy in ("", JOB))
+        self._row_buttons.enable(busy in ("", JOB))
         for button in (self.strip.back_button, self.strip.measure_button):
             button.setEnabled(not busy)
 
@@ -307,6 +297,16 @@ class AdvicePanel(JobTable):
         self._armed = ""
         self.show_result(replace(advice, rows=rows, threshold=limit))
 
+    def _take_verdict(self, verdict: Verdict | None) -> None:
+        """The untouched model has one time in the window: that of the verdict, where it has one."""
+        own = verdict.own if verdict else None
+        changed = self.in_use or self._reopens or self.outdated
+        if own is None or own.ms is None or changed:
+            return
+        self._as_it_was = verdict
+        if self.result is not None:
+            self.fill()
+
     # Applying
 
     def act(self, name: str) -> None:
@@ -324,41 +324,37 @@ class AdvicePanel(JobTable):
             self._session.cancel()
             return
         self._armed = ""
+        title = next(line.title for line in self.model.rows if line.name == name)
         if text in (APPLY, ANYWAY):
-            self._open([*self.in_use, name])
+            self._change(f"Applied: {title}", [*self.in_use, name])
         elif text == PUT_BACK:
-            self._open([used for used in self.in_use if used != name])
+            self._change(f"Put back: {title}", [used for used in self.in_use if used != name])
 
-    def _open(self, names: list[str]) -> None:
+    def _change(self, done: str, names: list[str]) -> None:
+        """Have these rows in use; Ctrl+Z has those of before again."""
+        before = list(self.in_use)
+        step = UndoStep(done, lambda e: self._open(names, e), lambda e: self._open(before, e))
+        self._steps.append(step)
+        self._host.history.do(step)
+
+    def _open(self, names: list[str], ended: Ended) -> None:
         """Open the model again with these rows applied to what it was at first."""
         session, advice, first = self._session, self.result, self._first
-        if advice is None or first is None:
+        if advice is None or first is None or self._reopens:
+            ended(False)
             return
         rows = [row for name in names for row in [advice.row(name)] if row is not None]
         form = first.with_applied([row.apply for row in rows], session.workbench.page.webgpu())
         self._host.message.hide()
-        path, made = self._file(Path(advice.path), rows)
+        folder = session.workbench.database.path.parent / FOLDER
+        path, recipe = file_of(Path(advice.path), rows, folder)
+        made = None if recipe is None or recipe.name in self.in_use else recipe
         self._before, self.in_use = self.in_use, names
-        self._reopens = session.open_form(path, form, self._feeds_of(rows), made)
+        self._ended = ended
+        self._reopens = session.open_form(path, form, feeds_of(self._feeds, rows), made)
         if not self._reopens:
             self.in_use = self._before
-
-    def _file(self, untouched: Path, rows: list[Row]) -> tuple[Path, Row | None]:
-        """The file to open, and the row that has to make it first."""
-        row = next((row for row in rows if row.apply.recipe), None)
-        if row is None:
-            return untouched, None
-        folder = self._session.workbench.database.path.parent / FOLDER
-        folder.mkdir(parents=True, exist_ok=True)
-        there = row.name in self.in_use
-        return folder / f"{untouched.stem}-{row.name}.onnx", None if there else row
-
-    def _feeds_of(self, rows: list[Row]) -> Feeds:
-        """The inputs of when the list was made; none where their sizes change."""
-        if any(row.apply.shapes for row in rows):
-            return {}
-        gone = {n for row in rows if row.apply.recipe for n in row.apply.recipe.constants}
-        return {name: array for name, array in self._feeds.items() if name not in gone}
+            ended(False)
 
     def _done(self, job: str, result: object) -> None:
         if job == "open" and self._reopens:
@@ -366,12 +362,15 @@ class AdvicePanel(JobTable):
             if self.result is not None:
                 self._measure_set(self.result)
                 self.show_result(self.result)
+            self._ended(True)
             return
         if job == "feed":
             self._feeds = dict(self._session.workbench.model.feeds)
         if job == "open":
-            self.in_use, self._armed = [], ""
+            self.in_use, self._armed, self._as_it_was = [], "", None
             self.measuring.drop()
+            self._host.history.forget(self._steps)
+            self._steps = []
         # The job returns nothing: the last list that it told is its result.
         super()._done(job, self.result if job == JOB else result)
 
@@ -391,3 +390,4 @@ class AdvicePanel(JobTable):
             self._reopens, self.in_use = False, self._before
             if self.result is not None:
                 self.show_result(self.result)
+            self._ended(False)

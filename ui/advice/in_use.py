@@ -13,6 +13,7 @@ from nnjit_studio.advice.text import set_in_use
 from nnjit_studio.ui.widgets.panel import hbox, push_button, vbox
 
 WAITS = "What they are worth together is measured when nothing else runs."
+ALL_BACK = "Put everything back"
 BACK = "Put rows back until the error is within the limit."
 
 
@@ -37,7 +38,7 @@ class InUseStrip(QFrame):
             "Measure what is open now in turns with the file as it was", measure,
         )  # fmt: skip
         self.back_button = push_button(
-            "Put everything back", "Put everything back",
+            ALL_BACK, ALL_BACK,
             "Open the model as it was before any row was applied", put_back,
         )  # fmt: skip
         words = vbox(self.use, self.worth, spacing=4)

@@ -25,7 +25,7 @@ OTHER_KEYS = (
     ("Graph: fit, top", "F, Home"),
     ("Graph: open, close group", "Right, Left"),
     ("Table: next, previous row", "Down, Up"),
-    ("Make it faster: apply the row, or what its button says", "Enter"),
+    ("Make it faster: apply the row, or what its button says", "Enter, Space"),
     ("Table: copy rows as TSV", "Ctrl+C"),
     ("Table: copy rows as CSV", "Ctrl+Alt+C"),
     ("Table: copy rows as Markdown", "Ctrl+Shift+C"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 
@@ -48,6 +48,12 @@ class History(QObject):
         """Make a change; what was undone before cannot be redone after it."""
         self.undone.clear()
         self._make(step, step.do, [], self.done, f"{step.done}. Ctrl+Z undoes it.")
+
+    def forget(self, gone: Collection[UndoStep]) -> None:
+        """Drop changes of what is not there any more."""
+        for steps in (self.done, self.undone):
+            steps[:] = [step for step in steps if step not in gone]
+        self.changed.emit()
 
     def undo(self) -> None:
         """Undo the latest change."""

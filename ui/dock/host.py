@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject, QSettings, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QWidget
 
+from nnjit_studio.errors import UserError
 from nnjit_studio.ui.commands.history import History
 from nnjit_studio.ui.files.saving import Saver
 from nnjit_studio.ui.state.jobs import JobProblem
@@ -21,6 +22,11 @@ from nnjit_studio.ui.widgets.tables import TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.ui.widgets.themes import Themes
 from nnjit_studio.verdict.measure import Visits
+from nnjit_studio.verdict.result import Verdict
+
+OPENING = ("open", "drop")
+"""Jobs that open a file."""
+OTHER_FILE = (("Open another file", "open"), ("Open the documentation", "documentation"))
 
 
 class KernelTables(QObject):
@@ -91,6 +97,10 @@ class Host(QObject):
     """The graph is to select a node, by its name or that of an ONNX node in it."""
     workload_wanted = Signal(str)
     """The graph is to select a node of this workload, by its key."""
+    verdict_shown = Signal(object)
+    """The window states another verdict of the open model, or None."""
+    verdict: Verdict | None = None
+    """The one that it states now."""
     actions: Mapping[str, QAction]
     docks: Docks
     visits: Visits | None = None
@@ -110,6 +120,11 @@ class Host(QObject):
         self.background: list[Background] = []
         self.log_lines = LineHandler()
 
+    def state_verdict(self, verdict: Verdict | None) -> None:
+        """Tell the docks what stands above them."""
+        self.verdict = verdict
+        self.verdict_shown.emit(verdict)
+
     @property
     def theme(self) -> Theme:
         return self.themes.current
@@ -118,5 +133,12 @@ class Host(QObject):
         """Show a problem in the message bar; what a user ended is none."""
         if problem.cancelled:
             self.message.say(str(problem), passing=True)
+        elif problem.job in OPENING and problem.kind == UserError.kind:
+            self.refuse_file(str(problem), problem.details)
         else:
             self.message.say(str(problem), "bad", problem.details)
+
+    def refuse_file(self, why: str, details: str = "") -> None:
+        """Say why a file is not opened, with the ways on from there."""
+        steps = [(words, self.actions[action].trigger) for words, action in OTHER_FILE]
+        self.message.say(why, "bad", details, steps)

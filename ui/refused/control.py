@@ -143,6 +143,8 @@ class RefusedModels(QObject):
             self._panel.verdict.show_verdict(None, said)
 
     def _follow(self, busy: str) -> None:
+        if busy == "open":
+            self._survey = None  # what cannot be read is not the file that was read before
         if self._panel is not None:
             self._panel.faster.setEnabled(not busy and self._verdict.peer() is not None)
         self._begin_soon()

@@ -23,7 +23,9 @@ INSTALL = f"Install {VERSION}, {SIZE}"
 COMPARE, AGAIN, LONGER = "Compare now", "Measure again", "Measure 40 s more"
 STOP, FOLDER = "Stop", "From a folder…"
 MISSING = "ONNX Runtime Web is not installed. It is fetched only when you ask for it."
-PRIMARY = {"no peer": INSTALL, "not told apart": LONGER, "measuring": STOP}
+PRIMARY = {
+    "no peer": INSTALL, "not told apart": LONGER, "few pairs": LONGER, "measuring": STOP,
+}  # fmt: skip
 TONES = {"faster": "good", "slower": "bad", "measuring": "muted", "not told apart": "muted"}
 
 
@@ -118,8 +120,8 @@ class VerdictPanel(Panel):
 
     @property
     def _rough(self) -> bool:
-        verdict = self.verdict
-        return verdict is not None and verdict.busy and verdict.state in ("busy", "faster")
+        verdict, rough = self.verdict, ("busy", "few pairs", "faster")
+        return verdict is not None and verdict.busy and verdict.state in rough
 
     @property
     def missing(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QCheckBox, QFrame, QLabel, QSpinBox, QWidget
 
+from nnjit_studio.support.processes import usable_cores
 from nnjit_studio.tuner.events import Event
 from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.dock.candidates import state_column
@@ -157,7 +157,7 @@ class LivePanel(Panel):
             "Serve the model that is open in the window, with its inputs", self.use_open_model,
         )  # fmt: skip
         self.engines = chooser("Browser of the live session", "Where ONNX Runtime serves the model")
-        cores = os.cpu_count() or 1
+        cores = usable_cores()
         self.threads = named(inset(QSpinBox(minimum=1, maximum=cores)), "Threads of ONNX Runtime")
         self.threads.setPrefix("threads: ")
         self.seconds = named(inset(QSpinBox(minimum=5, maximum=600, value=15)), "Seconds of tuning")

@@ -128,6 +128,7 @@ def _buttons(t: Theme) -> str:
     return f"""
     QPushButton {{ background: {t.surface}; color: {t.text}; border: 1px solid {t.edge};
         border-radius: 4px; padding: 4px 12px; font-weight: 500; }}
+    QPushButton {{ outline: none; }}  /* its border tells the focus */
     QPushButton:hover {{ background: {t.raised}; }}
     QPushButton:pressed, QPushButton:checked {{ background: {t.accent_soft};
         border-color: {t.accent}; }}

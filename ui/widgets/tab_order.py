@@ -68,9 +68,12 @@ def _box(widget: QWidget, stage: QWidget) -> QWidget:
 
 
 def _read(widgets: list[QWidget], window: QWidget) -> Iterator[QWidget]:
-    """By rows, each from the left."""
+    """By rows, each from the left; what holds others, as a list its buttons, by its top."""
     row: list[tuple[int, int, QWidget]] = []
-    middles = ((w.mapTo(window, w.rect().center()), w) for w in widgets)
+    holders = {w for w in widgets if any(w.isAncestorOf(other) for other in widgets)}
+    middles = (
+        (w.mapTo(window, QPoint() if w in holders else w.rect().center()), w) for w in widgets
+    )
     for at, widget in sorted(middles, key=lambda one: (one[0].y(), one[0].x())):
         if row and at.y() - row[0][0] > ROW:
             yield from _by_left(row)

@@ -1,4 +1,4 @@
-"""The theme in force, as Qt's palette, font and style sheet."""
+"""The theme in force, as Qt's palette and style sheet."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QPalette
 from PySide6.QtWidgets import QApplication
 
-from nnjit_studio.ui.widgets.fonts import text_font
 from nnjit_studio.ui.widgets.style import style_sheet
 from nnjit_studio.ui.widgets.theme import DARK, LIGHT, Theme
 
@@ -19,7 +18,6 @@ class Themes(QObject):
     def __init__(self, app: QApplication, parent: QObject, choice: str) -> None:
         super().__init__(parent)
         self._app = app
-        app.setFont(text_font())
         app.setStyleSheet("")  # of another window
         self.choice = choice
         self._take()
@@ -36,7 +34,7 @@ class Themes(QObject):
         self.changed.emit(self.current)
 
     def style(self) -> None:
-        """Set the style sheet; palette and font are set from the start."""
+        """Set the style sheet; the palette is set from the start."""
         self._app.setStyleSheet(style_sheet(self.current))
 
     def _take(self) -> None:

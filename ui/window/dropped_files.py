@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from PySide6.QtCore import QObject, QUrl
 from PySide6.QtWidgets import QMessageBox
@@ -41,13 +40,15 @@ OTHERS = (
     (4, b"ORTM", "is a model in ONNX Runtime's own format",
      "Drop the .onnx that it was made from."),
     (4, b"TFL3", "is a model of TensorFlow Lite",
-     "Convert it with tf2onnx (its option --tflite), then drop the .onnx."),
+     "Convert it with tf2onnx (option tflite), then drop the .onnx."),
     (0, b"\x89HDF\r\n", "is a model or weights of Keras",
      "Convert the model with tf2onnx, then drop the .onnx."),
     (6, b"\0\0{", "holds weights without a model",
      "Export the model with torch.onnx.export or optimum, then drop the .onnx."),
 )  # fmt: skip
 """Where other formats have which bytes, what they are, and the way from there to an ONNX model."""
+SAVED_MODEL = "saved_model.pb"
+OF_SAVED_MODEL = "Convert its folder with tf2onnx (option saved-model), then drop the .onnx."
 TORCH = "Export the model with torch.onnx.export, then drop the .onnx."
 
 
@@ -70,6 +71,8 @@ def recognise(path: Path) -> Dropped:
     UserError
         When the Studio opens no such files, or it is damaged.
     """
+    if path.name == SAVED_MODEL or (path / SAVED_MODEL).is_file():
+        raise UserError(f"{path.name} is a SavedModel of TensorFlow.", OF_SAVED_MODEL)
     if path.is_dir():
         raise UserError(f"{path.name} is a folder.", "Drop one of its files.")
     if path.suffix.lower() == ".onnx":
@@ -88,19 +91,20 @@ def recognise(path: Path) -> Dropped:
             _no_checkpoint(path)
             return Dropped(BUNDLE, path, bundle_words(path))
         if head.lstrip()[:1] in (b"{", b"[") and path.stat().st_size <= LIMIT_BYTES:
-            return _json(path, json.loads(path.read_bytes()))
+            return _json(path)
     except OSError as e:
         raise UserError(f"{path.name} cannot be read: {e.strerror or e}.", HINT) from e
-    except (ValueError, RecursionError) as e:
-        raise UserError(f"{path.name} is not valid JSON ({e}).", HINT) from e
     raise UserError(f"The Studio cannot open {path.name}.", HINT)
 
 
 def _no_checkpoint(path: Path) -> None:
     """Refuse a zip of PyTorch, of Keras, or of anything else that is no bundle at all."""
     names: list[str] = []
-    with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
-        names = archive.namelist()
+    try:
+        with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except (ValueError, NotImplementedError) as e:  # names or a version that no bundle has
+        raise UserError(f"{path.name} is a zip that cannot be read ({e}).", HINT) from e
     if any(name.endswith("/data.pkl") for name in names):
         raise UserError(f"{path.name} holds weights or a model of PyTorch.", TORCH)
     if "model.weights.h5" in names:
@@ -134,7 +138,11 @@ def _facts(manifest: Manifest, path: Path) -> Mapping[str, str]:
     }
 
 
-def _json(path: Path, data: Any) -> Dropped:
+def _json(path: Path) -> Dropped:
+    try:
+        data = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as e:
+        raise UserError(f"{path.name} is not valid JSON ({e}).", HINT) from e
     fields = data if isinstance(data, dict) else {}
     if isinstance(fields.get("traceEvents"), list):
         events = fields["traceEvents"]
@@ -173,7 +181,7 @@ class DroppedFiles(QObject):
             self._host.message.say(f"{len(paths)} files were dropped: drop one at a time.", "bad")
             return False
         path = paths[0]
-        if path.suffix.lower() == ".onnx":
+        if path.suffix.lower() == ".onnx" and not path.is_dir():
             return self._open_model(path)
         return self._reader.start("drop", lambda _: recognise(path))
 

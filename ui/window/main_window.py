@@ -32,6 +32,7 @@ from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.tuning.session_card import SessionCard
 from nnjit_studio.ui.verdict.control import VERDICT, VerdictControl
 from nnjit_studio.ui.verdict.panel import VerdictPanel
+from nnjit_studio.ui.widgets.fonts import text_font
 from nnjit_studio.ui.widgets.panel import Panel, vbox
 from nnjit_studio.ui.widgets.plots import PlotPanel
 from nnjit_studio.ui.widgets.tab_order import bring_to_sight, next_in_sight
@@ -70,10 +71,11 @@ class StudioWindow(QMainWindow):
         features: Sequence[Feature[Panel]] = FEATURES,
         visits: PageVisits | None = None,
     ) -> None:
-        super().__init__()
-        self._visits = visits
         app = QApplication.instance()
         assert isinstance(app, QApplication)
+        app.setFont(text_font())  # a widget that is there before keeps the system's
+        super().__init__()
+        self._visits = visits
         self.settings = settings if settings is not None else QSettings()
         self.session = StudioSession(workbench, self)
         self.themes = Themes(app, self, str(self.settings.value("theme", "system")))
@@ -88,7 +90,7 @@ class StudioWindow(QMainWindow):
         self._specs = actions_of(features)
         self.menus = Menus(self.host, self._specs)
         self.actions_by_id = self.host.actions = self.menus.actions
-        self.page = PageWatch(self.host, make_engine_view(workbench.page.url, self))
+        self.page = PageWatch(self.host, make_engine_view(f"{workbench.page.url}&tile", self))
         self.way = InTheWay(self.host)
         self.opener = ModelOpener(self.host, self.way)
         self.docks = WindowDocks(self.host, self.page.view, features)
@@ -131,6 +133,7 @@ class StudioWindow(QMainWindow):
         self.verdict = VerdictControl(self.host, panel, self._visits)
         self.verdict.rested.connect(self.welcome.measured)
         panel.told.connect(self.header.leave_figures_to)
+        panel.told.connect(self.host.state_verdict)
         self.card.opened.connect(panel.fold)
         bars = (panel, self.opener.progress, self.card, self.message)
         vbox(self.menus.bar, self.header, *bars, on=top)

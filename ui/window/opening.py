@@ -74,13 +74,13 @@ class ModelOpener(QObject):
         return self._open(path, answer)
 
     def _open(self, path: Path, answer: Callable[[Survey], Arrays | None]) -> bool:
-        session, say = self._host.session, self._host.message.say
+        session, refuse = self._host.session, self._host.refuse_file
         if session.after(EXAMINE, lambda: self._open(path, answer)):
             return True
         if path.suffix.lower() != ".onnx":
-            say(f"{path.name} is not an ONNX model: drop one file that ends in .onnx.", "bad")
+            refuse(f"{path.name} is not an ONNX model: drop one file that ends in .onnx.")
         elif not os.path.isfile(path):
-            say(f"{path.name} is not there any more: choose another model.", "bad")
+            refuse(f"{path.name} is not there any more: choose another model.")
         elif session.busy:
             self._way.offer(f"open {path.name}", lambda: self._open(path, answer))
         else:

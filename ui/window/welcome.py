@@ -19,7 +19,16 @@ from nnjit_studio.ui.verdict.small import SmallBars
 from nnjit_studio.ui.widgets.fonts import text_font
 from nnjit_studio.ui.widgets.icons import icon
 from nnjit_studio.ui.widgets.labels import ElidedLabel, quiet
-from nnjit_studio.ui.widgets.panel import Panel, clear, hbox, named, push_button, scaled_font, vbox
+from nnjit_studio.ui.widgets.panel import (
+    Panel,
+    clear,
+    ground,
+    hbox,
+    named,
+    push_button,
+    scaled_font,
+    vbox,
+)
 from nnjit_studio.verdict.result import Verdict
 from nnjit_studio.verdict.text import headline, milliseconds
 
@@ -51,6 +60,7 @@ class Welcome(QScrollArea):
 
     def __init__(self, actions: Mapping[str, QAction]) -> None:
         super().__init__()
+        ground(self)  # the stage is behind it, and behind its scroll bar
         self.setWidgetResizable(True)
         self.setFrameShape(QScrollArea.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)

@@ -63,7 +63,7 @@ class WelcomeFlow(QObject):
         host.session.problem.connect(self._failed)
         host.session.surveyed.connect(self._read)
         host.session.yielded.connect(self._gave_way)
-        self._raw = False
+        self._raw = self._begun = False
         host.session.abandoned.connect(lambda: self._opened("open"))
         self.show()
 
@@ -72,7 +72,7 @@ class WelcomeFlow(QObject):
 
         On a busy machine that may take minutes, so it gives way to a model that is opened.
         """
-        self._due = True
+        self._due = self._begun = True
         self._examine_quietly()
         self.page.sample_button.setFocus()
 
@@ -157,6 +157,8 @@ class WelcomeFlow(QObject):
             self._due = False  # its sentence stands in the message bar; once is enough
         if not self._raw or problem.cancelled:
             self._opened(problem.job)
+        if problem.job == "open" and self._host.session.state.model is None and not self._begun:
+            self.begin()  # the window was started with a file that is no model
 
     def _opened(self, job: str) -> None:
         if job == "open" and self._host.session.state.model is None:

@@ -19,6 +19,7 @@ from nnjit_studio.engine.gpu_bridge import wire as gpu_wire
 from nnjit_studio.engine.gpu_bridge.wire import COMPILER_THREAD, GpuFault
 from nnjit_studio.engine.messages.frames import MAX_FRAME_BYTES, Blob, decode_frame, encode_frame
 from nnjit_studio.errors import PageError
+from nnjit_studio.support.processes import usable_cores
 
 if TYPE_CHECKING:
     from nnjit_studio.engine.gpu_bridge.device import GpuDevice
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 LENGTH = struct.Struct("<I")
 """Stands before each frame between hub and process."""
 
-COMPILE_THREADS = min(4, os.cpu_count() or 1)
+COMPILE_THREADS = min(4, usable_cores())
 
 Reply = tuple[dict[str, Any], list[Blob]]
 Work = Callable[["GpuDevice", dict[str, Any]], Reply]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from nnjit_studio.advice.errors import Arrays, judge, output_errors
@@ -27,6 +27,7 @@ from nnjit_studio.errors import BugError, NnjitError, PageError, UserError
 from nnjit_studio.model import TensorSpec
 from nnjit_studio.model.recipe import CONSTANTS, HALVED, OUTPUTS, Recipe
 from nnjit_studio.support.files import replacing
+from nnjit_studio.support.processes import usable_cores
 from nnjit_studio.verdict.measure import Visits
 from nnjit_studio.workbench.advice_forms import (
     BASE,
@@ -56,10 +57,19 @@ class _Place:
     options: AdviceOptions
     folder: Path
     base: Made
-    reference: Arrays
+    reference: Arrays = field(default_factory=dict)
+    """What errors are against, once the untouched model was measured."""
     sentinel_ms: float = 0.0
     known: bool = False
     """Whether the untouched model was measured."""
+
+    @cached_property
+    def native(self) -> Arrays:
+        """The outputs in float32, computed when an error is first asked for; see
+        :func:`native_outputs`."""
+        opened = self.model.current
+        specs = opened.plan.output_specs
+        return native_outputs(self.model, opened.path, self.model.feeds, specs)
 
     def measure(self, form: Form) -> Iterator[Found]:
         """A form in turns with the untouched one."""
@@ -95,20 +105,18 @@ def advise(
             opened.path.name,
             str(opened.path.absolute()),
             _wanted(rows_of(_facts(model, options)), options.only),
-            phase="computing the outputs in float32",
+            phase="making the untouched model",
             threshold=options.max_error,
             threads=page.threads,
             created=SystemClock().now_iso(),
         )
         yield advice
-        native = native_outputs(model, opened.path, model.feeds, opened.plan.output_specs)
-        yield replace(advice, phase="making the untouched model")
-        place = _Place(model, visits, options, Path(name), untouched(model, Path(name)), native)
+        place = _Place(model, visits, options, Path(name), untouched(model, Path(name)))
         waiting = [row for row in advice.rows if row.state != IMPOSSIBLE]
         refused: list[Row] = []
         for i, row in enumerate(waiting):
             count = f"{i + 1} of {len(waiting)}, "
-            if native and _rounds_weights(row):
+            if _rounds_weights(row) and place.native:
                 advice = replace(advice, phase=f"{count}computing the error of: {row.title}")
                 yield advice
                 row = _foreseen(row, place)
@@ -168,7 +176,7 @@ def _facts(model: ModelOnPage, options: AdviceOptions) -> Facts:
         opened.plan.output_specs,
         model.feeds,
         page.threads,
-        options.threads or os.cpu_count() or 1,
+        options.threads or usable_cores(),
         options.max_error,
     )
 
@@ -229,13 +237,12 @@ def _based(advice: Advice, found: Found, place: _Place) -> Advice:
     """The advice with what a page has told of the untouched model, the first time."""
     if place.known or found.base is None or not found.base_outputs:
         return advice
-    native = bool(place.reference)
-    place.reference = place.reference or found.base_outputs
+    place.reference = place.native or found.base_outputs
     place.sentinel_ms, place.known = found.sentinel_ms, True
     return replace(
         advice,
         base=replace(found.base, outputs=output_errors(found.base_outputs, place.reference)),
-        reference=NATIVE if native else OWN,
+        reference=NATIVE if place.native else OWN,
         rate=found.base.rate,
         browser=found.browser,
     )
@@ -295,7 +302,7 @@ def _foreseen(row: Row, place: _Place) -> Row:
         return row
     specs = model.current.plan.output_specs
     outputs = native_outputs(model, file, model.feeds, specs)
-    errors = output_errors(outputs, place.reference)
+    errors = output_errors(outputs, place.native)
     guard = judge(errors, len(specs), place.options.max_error, "in ONNX Runtime")
     return replace(row, guard=guard, note=note or row.note)
 

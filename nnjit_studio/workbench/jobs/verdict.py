@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from nnjit_studio.bundle import BundleParts, engine_files, write_bundle
-from nnjit_studio.bundle.manifest import MANIFEST_FILE
+from nnjit_studio.bundle import BundleParts, engine_files, write_folder
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.records import TIERS, Kernel
 from nnjit_studio.records.backend import WASM
@@ -93,11 +91,8 @@ def _first_guesses(model: ModelOnPage) -> list[Kernel]:
 
 
 def _shipped(model: ModelOnPage, name: str, kernels: Sequence[Kernel], folder: Path) -> Entry:
-    """The model with these kernels as a bundle, unpacked."""
+    """The model with these kernels as a page would ship it."""
     opened = model.current
     parts = BundleParts(opened.plan, opened.weights, kernels, engine_files())
-    archive = write_bundle(folder / f"{name}.zip", parts, opened.graph.name, {})
-    with zipfile.ZipFile(archive) as bundle:
-        bundle.extractall(folder / name)
-    archive.unlink()
-    return Entry(name, OURS, f"{name}/{MANIFEST_FILE}")
+    manifest = write_folder(folder / name, parts, opened.graph.name)
+    return Entry(name, OURS, manifest.relative_to(folder).as_posix())

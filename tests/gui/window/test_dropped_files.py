@@ -1,5 +1,6 @@
 """Dropped files: what they are, and what the window does with them."""
 
+import io
 import json
 import zipfile
 
@@ -10,7 +11,18 @@ from PySide6.QtWidgets import QMessageBox
 
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.errors import UserError
+from nnjit_studio.ui.state.window_words import in_window
 from nnjit_studio.ui.window import dropped_files as drops
+
+
+def zip_of(name: bytes, needs: int = 20) -> bytes:
+    """A zip of one empty file, by its name as UTF-8 and the version that its reader needs."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("\u00e9" * len(name), b"")
+    content = file.getvalue().replace("\u00e9".encode() * len(name), name.ljust(2 * len(name)))
+    entry = content.index(b"PK\1\2")
+    return content[: entry + 6] + bytes([needs]) + content[entry + 7 :]
 
 
 @pytest.mark.parametrize(
@@ -39,6 +51,8 @@ def test_files_are_recognised_by_what_they_hold(tmp_path, name, content, kind):
         (b"[1]", "JSON of a kind"),
         (b"[" * 100_000, "not valid JSON"),
         (b"PK\x03\x04 cut off", "cut.bin"),
+        (zip_of(b"\xff\xfe"), "zip that cannot be read"),
+        (zip_of(b"a", needs=99), "zip that cannot be read"),
     ],
 )
 def test_other_files_are_refused_in_one_sentence(tmp_path, content, sentence):
@@ -53,13 +67,14 @@ def test_other_files_are_refused_in_one_sentence(tmp_path, content, sentence):
     ("name", "content", "what", "step"),
     [
         ("m.ort", b"\x1c\0\0\0ORTM and more", "ONNX Runtime's own", "made from"),
-        ("m.tflite", b"\x1c\0\0\0TFL3 and more", "TensorFlow Lite", "--tflite"),
+        ("m.tflite", b"\x1c\0\0\0TFL3 and more", "TensorFlow Lite", "tflite"),
         ("m.h5", b"\x89HDF\r\n\x1a\n", "Keras", "tf2onnx"),
         ("m.safetensors", b'\x40\0\0\0\0\0\0\0{"w":{"dtype":"F32"}}', "weights", "export"),
         ("m.pt", "archive/data.pkl", "PyTorch", "torch.onnx.export"),
         ("m.keras", "model.weights.h5", "Keras", "tf2onnx"),
         ("photos.zip", "a.jpg", "no bundle", "bundle"),
         ("models", None, "folder", "one of its files"),
+        ("saved_model.pb", b"\x08\x01", "SavedModel", "tf2onnx"),
         ("models.onnx", None, "folder", "one of its files"),
     ],
 )
@@ -75,7 +90,18 @@ def test_models_in_other_formats_are_told_the_way_to_onnx(tmp_path, name, conten
             archive.writestr(content, "x")
     with pytest.raises(UserError, match=what) as caught:
         drops.recognise(path)
-    assert name in caught.value.error and step in caught.value.hint
+    assert name in caught.value.error and step in in_window(caught.value.hint)
+
+
+def test_a_folder_of_tensorflow_is_told_the_way_to_onnx(qtbot, window, tmp_path):
+    """One of its files was asked for, and the window opens none of them."""
+    folder = tmp_path / "mobile.onnx"
+    folder.mkdir()
+    assert window.dropped.drop([folder])
+    qtbot.waitUntil(lambda: "is a folder" in window.message.text.text())
+    (folder / drops.SAVED_MODEL).touch()
+    assert window.dropped.drop([folder])
+    qtbot.waitUntil(lambda: "tf2onnx" in window.message.text.text())
 
 
 def test_a_damaged_bundle_and_a_folder_are_answered(qtbot, window, tmp_path):

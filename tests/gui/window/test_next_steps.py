@@ -10,6 +10,7 @@ from gui_window import wait_job
 from PySide6.QtWidgets import QFileDialog, QLabel, QPushButton
 
 from nnjit_studio.engine.browsers.flags import Browser
+from nnjit_studio.errors import ModelError
 from nnjit_studio.ui.commands.actions import ICONS
 from nnjit_studio.ui.commands.documentation import Documentation, pages
 from nnjit_studio.ui.files import recent, trial, unfinished_session
@@ -31,6 +32,11 @@ def test_undo_and_redo_are_grey_while_there_is_nothing(window):
     assert not undo.isEnabled() and redo.isEnabled()
 
 
+def test_the_page_is_told_that_it_is_a_tile(window):
+    """It took any page of 300 px for one."""
+    assert window.page.view.text().endswith("&tile")
+
+
 def test_menus_are_in_groups_and_settings_stand_alone(window):
     for menu in ("&File", "&Edit", "&Tune", "&Inspect", "&View", "&Help"):
         assert any(action.isSeparator() for action in window.menus._menus[menu].actions()), menu
@@ -48,6 +54,19 @@ def test_the_documentation_is_in_the_window(window):
     dialog.list.setCurrentRow(1)
     assert "How to read each view" in dialog.text.toPlainText()
     dialog.close()
+
+
+def test_a_file_that_is_no_model_leads_to_another_one(qtbot, window, workbench, model_file):
+    """*Copy details* was its only button."""
+    workbench.survey_error = ModelError("'tiny.onnx' is not an ONNX model.", "Export it again.")
+    with qtbot.waitSignal(window.session.problem):
+        assert window.open_model(model_file)
+    buttons(window.message)["Open the documentation"].click()
+    assert window.findChild(Documentation).isVisible()
+    window.findChild(Documentation).close()
+    window.dropped.drop([model_file.with_name("gone.onnx")])
+    buttons(window.message)["Open another file"].click()
+    assert window.findChild(QFileDialog).isVisible()
 
 
 def test_a_report_needs_a_session_that_has_ended(qtbot, window, model_file):

@@ -12,7 +12,7 @@ import nnjit_studio.compiler as compiler
 import nnjit_studio.engine as engine
 import nnjit_studio.foreign_wasm as foreign_wasm
 import nnjit_studio.workbench as workbench_room
-from nnjit_studio.errors import PageError, UnsupportedOpError, UserError
+from nnjit_studio.errors import ModelError, PageError, UnsupportedOpError, UserError
 from nnjit_studio.model.survey import Obstacle
 from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.state.window_words import WORDS, in_window
@@ -61,6 +61,17 @@ def test_a_refused_model_runs_in_onnx_runtime_web(qtbot, refusing, workbench, mo
     assert column(panel.nodes, "share") == ["75.0%", "25.0%"]
     assert column(panel.functions, "function") == ["7"]
     assert "Chromium 156" in panel.said[panel.functions].text()
+
+
+def test_a_file_that_cannot_be_read_is_not_explained_by_the_one_before(
+    qtbot, refusing, workbench, model_file
+):
+    refuse(qtbot, refusing, model_file)
+    workbench.survey_error = ModelError("'other.onnx' is not an ONNX model.", "Export it again.")
+    other = model_file.with_name("other.onnx")
+    other.write_bytes(b"x")
+    panel = refuse(qtbot, refusing, other)
+    assert "other.onnx" in refusing.message.text.text() and "Fancy" in panel.why.text()
 
 
 def test_operators_without_a_rule_are_looked_up_once_it_is_refused(

@@ -11,7 +11,7 @@ from verdicts import FASTER, NO_PEER, SAME
 
 from nnjit_studio.doctor import examination
 from nnjit_studio.doctor.checks import Check
-from nnjit_studio.errors import TargetError
+from nnjit_studio.errors import ModelError, TargetError
 from nnjit_studio.samples import first
 from nnjit_studio.ui.window.welcome import EXAMINES, GAVE_WAY, measured_day, result_text
 
@@ -161,3 +161,25 @@ def test_an_examination_that_gave_way_says_so_and_is_made_when_idle(
     workbench.hold = False
     qtbot.waitUntil(lambda: "Engine" in page.as_text())
     qtbot.waitUntil(lambda: GAVE_WAY not in labels())  # Qt deletes the label a turn later
+
+
+def test_a_start_with_a_file_that_is_no_model_examines_the_machine(
+    qtbot, window, workbench, model_file
+):
+    """The page said for ever that the machine is examined first."""
+    workbench.survey_error = ModelError("'tiny.onnx' is not an ONNX model.", "Export it again.")
+    with qtbot.waitSignal(window.session.problem):
+        window.open_model(model_file)
+    qtbot.waitUntil(lambda: "✓" in window.welcome.page.as_text())
+
+
+def test_nothing_of_the_stage_is_seen_behind_the_scroll_bar(qtbot, window):
+    """Scraps of the docks stood there: a scroll bar draws no ground."""
+    page = window.welcome.page
+    window.resize(1280, 560)
+    qtbot.waitUntil(lambda: page.verticalScrollBar().isVisible())
+    bar = page.verticalScrollBar()
+    below = bar.mapTo(window, bar.rect().bottomRight())
+    shot = window.grab().toImage()
+    edge = {shot.pixelColor(below.x(), below.y() - y).name() for y in range(bar.height())}
+    assert edge == {window.themes.current.surface}

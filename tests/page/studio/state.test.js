@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { estimate } from "../../../resources/studio/estimate.js";
-import { came, closed, connected, done, figureOf, LATENCIES_SHOWN, sparkline, START, started, threadsText, timeText, tokenRate } from "../../../resources/studio/state.js";
+import { came, closed, connected, done, figureOf, isTile, LATENCIES_SHOWN, sparkline, START, started, threadsText, timeText, tokenRate } from "../../../resources/studio/state.js";
 
 const load = { type: "load", plan: { name: "minilm" } };
 const measure = { type: "measure", challenger: { workload: "matmul:8x8x8:f32", settings: "x0=8" } };
@@ -60,6 +60,10 @@ test("a figure has its interval; a tile of the window leaves a model's figure to
   assert.deepEqual(figureOf(ran, true), { number: "", unit: "", words: "times of the last 20 runs" });
   const text = [900, 20, 25].reduce((s, ms) => came(s, { type: "token", ms }), started(loaded, { type: "generate" }));
   assert.deepEqual(figureOf(text, true), { number: "44.4", unit: "tokens/s", words: "3 tokens, the last 2 · 20.0 ms to 25.0 ms" });
+});
+
+test("the address says that the page is a tile, not its size", () => {
+  assert.deepEqual(["?token=x&tile", "?token=x", ""].map(isTile), [true, false, false]);
 });
 
 test("the sparkline ends at the right edge and stays inside", () => {
