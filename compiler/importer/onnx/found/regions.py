@@ -60,6 +60,10 @@ def scatter(w: FoundWalk, node: onnx.NodeProto) -> None:
     kind = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
     if data in w.found:
         places = from_the_end(w, places, there)
+    else:  # of the longer tensor -1 would be the row more
+        below = w.raw("Less", places, w.constant(np.array(0, kind)))
+        more = w.raw("Add", places, w.constant(np.array(size, kind)))
+        places = w.raw("Where", below, more, places)
     places = w.raw("Where", w.there(node.input[1]), places, w.constant(np.array(size, kind)))
     row = tuple(1 if a == axis else n for a, n in enumerate(shape))
     dtype = helper.tensor_dtype_to_np_dtype(w.types[data].tensor_type.elem_type)
