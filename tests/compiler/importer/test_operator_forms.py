@@ -48,7 +48,7 @@ def resizes() -> Iterator[Case]:
 
 
 def slices() -> Iterator[Case]:
-    """Their limits are attributes before opset 10; exporters write the largest number for the end."""
+    """Their limits are attributes before opset 10; the largest number is the end."""
     for axes in ({"axes": [-1, 0]}, {}):
         yield case(
             "Slice", "f32", draw("f32", 3, 4), opset=9, variant=str(axes), starts=[0, -3],
