@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from nnjit_studio.compiler.derived.layers import relative_error
+from nnjit_studio.compiler.derived.lifted import FIRST_IR
 from nnjit_studio.compiler.onnx_file.arrays import array_of
 from nnjit_studio.compiler.onnx_file.budget import progress
 from nnjit_studio.compiler.onnx_file.check import opset_of
@@ -271,14 +272,15 @@ def _remade(
     """A model of these nodes; its own weights are left out where nobody reads them, or where they
     are inputs: a process has room for few copies."""
     graph, more = model.graph, {port.name for port in inputs}
+    held = {w.name for w in model.graph.initializer}  # in old files they are inputs, too
     read = {name for node in nodes for name in reads(node)} | {out.name for out in outputs}
     kept = [w for w in graph.initializer if w.name in read and w.name not in more]
-    ports = [*(port for port in graph.input if port.name not in more), *inputs]
+    ports = [*(port for port in graph.input if port.name not in more | held), *inputs]
     made = helper.make_graph(
         nodes, graph.name, ports, outputs, [*kept, *weights], value_info=graph.value_info
     )
     return helper.make_model(
-        made, opset_imports=model.opset_import, ir_version=model.ir_version,
+        made, opset_imports=model.opset_import, ir_version=max(model.ir_version, FIRST_IR),
         functions=model.functions,
     )  # fmt: skip
 
@@ -315,7 +317,7 @@ def _trials(
         return [np.asarray(a) for a in session.run(names, {**feeds, **weights, **flags})]
 
     reference = outputs(())
-    return lambda taken: max(map(relative_error, outputs(taken), reference))
+    return lambda taken: float(np.max([*map(relative_error, outputs(taken), reference)]))  # or NaN
 
 
 def _floored(values: NDArray[np.float32]) -> NDArray[np.float32]:

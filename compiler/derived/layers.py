@@ -23,6 +23,8 @@ from nnjit_studio.model.recipe import LayerError
 
 GROUP = 16
 """Layers whose tensors are held at once."""
+PART = 1 << 20
+"""Elements that are compared at once: outputs may be as large as a process has room for."""
 MOST = 400
 """Layers of a larger model are looked at evenly spread."""
 
@@ -84,7 +86,12 @@ def _errors(
 
 
 def relative_error(got: NDArray[Any], expected: NDArray[Any]) -> float:
-    """The largest difference over the largest expected value, in float64."""
-    wide = expected.astype(np.float64)
-    scale = float(np.max(np.abs(wide), initial=0.0)) or 1.0
-    return float(np.max(np.abs(got - wide), initial=0.0)) / scale
+    """The largest difference over the largest expected value, in float64; NaN where either has one
+    or their shapes differ."""
+    if got.shape != expected.shape:
+        return float("nan")
+    low, high = (float(f(expected, initial=0)) for f in (np.min, np.max))
+    flat = got.reshape(-1), expected.reshape(-1)
+    parts = ([a[i : i + PART] for a in flat] for i in range(0, got.size, PART))
+    apart = [np.abs(np.subtract(*both, dtype=np.float64)).max() for both in parts]
+    return float(np.max(apart, initial=0.0)) / (max(high, -low) or 1.0)

@@ -86,5 +86,6 @@ class Slice(onnx_frontend.Slice):  # type: ignore[misc]
     def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
         given = onnx_frontend.onnx_input(inputs)
         for name in ("starts", "ends", "axes") if "starts" in attr else ():
-            given.append(relax.const(np.array(attr[name], np.int64)) if name in attr else None)
+            # Without the dtype it would be 32 bits, in which the largest number is -1.
+            given.append(relax.const(np.array(attr[name]), "int64") if name in attr else None)
         return cls._impl_v13(bb, given, attr, params)

@@ -13,6 +13,7 @@ from onnx_models import save
 
 from nnjit_studio.compiler.derived.by_row import _most
 from nnjit_studio.compiler.derived.derive import derive
+from nnjit_studio.compiler.derived.layers import relative_error
 from nnjit_studio.errors import UserError
 from nnjit_studio.model.recipe import Recipe
 
@@ -82,6 +83,28 @@ def test_what_breaks_the_limit_stays_in_floats(model: Path, tmp_path: Path) -> N
 def test_what_keeps_no_error_says_so(model: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="No product keeps an error of 1e-09"):
         derive(model, tmp_path / "no.onnx", Recipe("int8-rows", max_error=1e-9), {"x": X})
+
+
+def test_weights_that_are_inputs_too_stay_weights(model: Path, tmp_path: Path) -> None:
+    """As files before the fourth version of the format have them."""
+    older, out = onnx.load(str(model)), tmp_path / "rows.onnx"
+    for weight in older.graph.initializer:
+        port = helper.make_tensor_value_info(weight.name, weight.data_type, weight.dims)
+        older.graph.input.append(port)
+    older.ir_version = 3
+    onnx.save(older, str(model))
+    assert derive(model, out, Recipe("int8-rows", max_error=0.05), {"x": X}).nodes == 3
+    made = onnx.load(str(out))
+    onnx.checker.check_model(made)
+    assert [port.name for port in made.graph.input] == ["x"]
+
+
+def test_an_error_is_no_number_where_there_is_none() -> None:
+    """Of two shapes, or of a result that is no number."""
+    one = np.array([1, -4], np.float32)
+    assert relative_error(one + 1, one) == 0.25 and relative_error(one[:0], one[:0]) == 0
+    assert np.isnan(relative_error(np.array([np.nan, -4], np.float32), one))
+    assert np.isnan(relative_error(one[:1], one))
 
 
 def test_errors_are_spent_where_they_save_most() -> None:

@@ -65,12 +65,16 @@ def test_regions_and_their_layers(rest: list[onnx.NodeProto], tmp_path: Path) ->
     check(model(tmp_path / "m.onnx", [*REGIONS, *rest], INPUTS[0], **weights), *INPUTS)
 
 
-@pytest.mark.parametrize("data", ["made", "lines"])
-def test_rows_at_their_places(data: str, tmp_path: Path) -> None:
-    """Among as many as were found, and in a tensor of known size."""
+@pytest.mark.parametrize(
+    ("data", "places"), [("made", "places"), ("lines", "places"), ("lines", "behind")]
+)
+def test_rows_at_their_places(data: str, places: str, tmp_path: Path) -> None:
+    """Among as many as were found, and in a tensor of known size, whose end places count from."""
     made = [node("Shape", "all", "s"), node("ConstantOfShape", "s", "made")]
-    put = node("ScatterElements", f"{data} places rows", axis=0)
-    check(model(tmp_path / "m.onnx", [*ROWS, *made, put], INPUTS[0], **WEIGHTS), *INPUTS)
+    behind = node("Sub", "places size", "behind")
+    put = node("ScatterElements", f"{data} {places} rows", axis=0)
+    weights = {**WEIGHTS, "size": np.array(35)}
+    check(model(tmp_path / "m.onnx", [*ROWS, *made, behind, put], INPUTS[0], **weights), *INPUTS)
 
 
 @pytest.mark.parametrize(
@@ -79,15 +83,17 @@ def test_rows_at_their_places(data: str, tmp_path: Path) -> None:
         [node("Concat", "all", axis=0)],
         [node("Shape", "all", "s"), node("Gather", "s zeros", "end"),
          node("Slice", "all zeros end zeros")],
+        [node("Shape", "all", "s"), node("Slice", "all origin s")],
         [node("Shape", "v", "s"), node("Concat", "three s one", "k", axis=0),
          node("Expand", "last k")],
         [node("Shape", "all", "s"), node("Expand", "row s")],
     ],
-    ids=["one part", "to the end", "among others", "rows"],
+    ids=["one part", "to the end", "to all ends", "among others", "rows"],
 )  # fmt: skip
 def test_what_is_there_as_a_whole(rest: list[onnx.NodeProto], tmp_path: Path) -> None:
     """A batch of one, as a detector's code for several images leaves it behind."""
-    weights = {**WEIGHTS, "last": np.arange(2).reshape(1, 2), "row": np.arange(3)}
+    weights = {**WEIGHTS, "last": np.arange(2).reshape(1, 2), "row": np.arange(3),
+               "origin": np.array([0, 0])}  # fmt: skip
     check(model(tmp_path / "m.onnx", [*ROWS, *rest], INPUTS[0], **weights), *INPUTS)
 
 
@@ -101,8 +107,8 @@ def test_what_is_there_as_a_whole(rest: list[onnx.NodeProto], tmp_path: Path) ->
     ],
 )
 def test_means_and_the_rest_of_a_shape(rest: list[onnx.NodeProto], tmp_path: Path) -> None:
-    nodes = [*ROWS, *rest]  # of none native fails, or is NaN
-    check(model(tmp_path / "m.onnx", nodes, INPUTS[0], **WEIGHTS), *INPUTS[:2])
+    given = INPUTS[: 2 if rest[-1].op_type == "Reshape" else 3]  # of none native fails
+    check(model(tmp_path / "m.onnx", [*ROWS, *rest], INPUTS[0], **WEIGHTS), *given)
 
 
 @pytest.mark.parametrize(
@@ -115,13 +121,16 @@ def test_means_and_the_rest_of_a_shape(rest: list[onnx.NodeProto], tmp_path: Pat
         ([node("Shape", "v", "s"), node("Expand", "lines s")], "Expand"),
         ([node("Cast", "n", "i", to=TensorProto.INT64),
           node("ScatterElements", "lines i t", axis=1)], "ScatterElements"),
+        ([node("Resize", "parts no_box twice")], "Resize"),
+        ([node("Shape", "v", "s"), node("Slice", "parts zeros s one")], "Slice"),
     ],
 )  # fmt: skip
 def test_what_would_mix_rows_is_refused(
     rest: list[onnx.NodeProto], name: str, tmp_path: Path
 ) -> None:
     weights = {**WEIGHTS, "wide": np.ones((2, 3), np.int64), "split": np.array([-1, 4, 3]),
-               "many": np.ones((35, 3, 2), np.float32)}  # fmt: skip
+               "many": np.ones((35, 3, 2), np.float32), "no_box": np.zeros(0, np.float32),
+               "twice": np.array([2, 1, 1, 1], np.float32)}  # fmt: skip
     path = model(tmp_path / "m.onnx", [*REGIONS, *rest], {"x": FEW}, **weights)
     with pytest.raises(UnsupportedOpError, match=f"{name}.* needs"):
         import_model(path, tmp_path / "w.bin")

@@ -44,11 +44,12 @@ def max_pool(r: Rewriter) -> bool:
 
 def lp_pool(r: Rewriter) -> bool:
     """Strides longer than the kernel may want less than is there: ONNX Runtime skips half of that
-    in front."""
-    if r.attribute("auto_pad", b"") == b"SAME_UPPER":
+    in front, for SAME_LOWER half of one less."""
+    auto = r.attribute("auto_pad", b"")
+    if auto.startswith(b"SAME"):
         window = _window(r)
         rank = len(window.kernel)
-        starts = [-min(m, 0) // 2 for m in window.missing]
+        starts = [max(-m - (auto == b"SAME_LOWER"), 0) // 2 for m in window.missing]
         if any(starts):
             bounds = (starts, window.size, range(2, 2 + rank))
             parts = (r.weight(list(b), np.int64) for b in bounds)

@@ -137,7 +137,7 @@ def _gather(w: FoundWalk, node: onnx.NodeProto) -> None:
                 raise too_much(node)
             found = along(rows, rows.axis + (len(given) - 1 if rows.axis > axis else 0))
         else:
-            places = from_the_end(w, places, rows)
+            places = from_the_end(w, places, w.times(rows))
     _with(node, data, places)
     if found is None:
         Walk.plain(w, node)
@@ -161,8 +161,8 @@ def _slice(w: FoundWalk, node: onnx.NodeProto) -> None:
         raise too_much(node)
     found, shape = w.of(source)
     last = w.linear.get(limits[1])
-    if last and last.count == found.count and (last.none == 0) & (last.each == found.times):
-        node.input[2] = limits[1] = w.constant(last.at(w.most[found.count]))  # all
+    if last and last.count == found.count:
+        node.input[2] = limits[1] = w.constant(last.at(w.most[found.count]))
     if any(n and n not in w.values for n in limits):
         raise too_much(node)
     starts, ends = (w.values[n].reshape(-1).tolist() for n in limits[:2])
@@ -171,6 +171,11 @@ def _slice(w: FoundWalk, node: onnx.NodeProto) -> None:
         axes = w.values[limits[2]].reshape(-1).tolist()
     if len(limits) > 3 and limits[3]:
         steps = w.values[limits[3]].reshape(-1).tolist()
+    if last and any(
+        each and (axis % len(shape), none, each) != (found.axis, 0, found.times)
+        for axis, none, each in zip(axes, last.none, last.each, strict=True)
+    ):  # not up to all that is there
+        raise too_much(node)
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         if axis % len(shape) != found.axis:
             continue
@@ -229,7 +234,7 @@ def _reduce(w: FoundWalk, node: onnx.NodeProto) -> None:
 
 
 def _mean(w: FoundWalk, node: onnx.NodeProto, axes: list[int]) -> None:
-    """A sum of what is there, over how much that is."""
+    """A sum of what is there, over how much that is: 0 of nothing, as native ONNX Runtime."""
     found, shape = w.of(node.input[0])
     dtype = w.types[node.input[0]].tensor_type.elem_type
     if helper.tensor_dtype_to_np_dtype(dtype).kind != "f":
@@ -238,6 +243,7 @@ def _mean(w: FoundWalk, node: onnx.NodeProto, axes: list[int]) -> None:
     total = w.emit("ReduceSum", w.masked(node.input[0], 0), axes=axes, keepdims=kept)
     others = math.prod(shape[a] for a in axes if a != found.axis)
     count = w.emit("Mul", w.times(found), w.constant(np.array([others], np.int64)))
+    count = w.emit("Max", count, w.constant(np.array([1], np.int64)))
     number = w.emit("Reshape", count, w.constant(np.array([], np.int64)))
     node.input[:] = [total, w.emit("Cast", number, to=dtype)]
     node.op_type = "Div"

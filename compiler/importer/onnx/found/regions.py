@@ -10,10 +10,10 @@ from nnjit_studio.compiler.importer.onnx.found.walk import Found, FoundWalk, alo
 from nnjit_studio.compiler.importer.onnx.walk import Walk, attribute_of
 
 
-def from_the_end(w: FoundWalk, places: str, rows: Found) -> str:
-    """Places, of which those below zero count from the last row that is there."""
+def from_the_end(w: FoundWalk, places: str, rows: str) -> str:
+    """Places, of which those below zero count from the last of so many rows."""
     kind = helper.tensor_dtype_to_np_dtype(w.types[places].tensor_type.elem_type)
-    whole = w.emit("Cast", w.times(rows), to=helper.np_dtype_to_tensor_dtype(kind))
+    whole = w.emit("Cast", rows, to=helper.np_dtype_to_tensor_dtype(kind))
     below = w.raw("Less", places, w.constant(np.array(0, kind)))
     one = w.emit("Reshape", whole, w.constant(np.array([], np.int64)))
     return w.raw("Where", below, w.raw("Add", places, one), places)
@@ -58,8 +58,8 @@ def scatter(w: FoundWalk, node: onnx.NodeProto) -> None:
         raise too_much(node)
     tensor = w.types[places].tensor_type
     kind = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-    if data in w.found:
-        places = from_the_end(w, places, there)
+    rows = w.times(there) if data in w.found else w.constant(np.array([size], np.int64))
+    places = from_the_end(w, places, rows)
     places = w.raw("Where", w.there(node.input[1]), places, w.constant(np.array(size, kind)))
     row = tuple(1 if a == axis else n for a, n in enumerate(shape))
     dtype = helper.tensor_dtype_to_np_dtype(w.types[data].tensor_type.elem_type)

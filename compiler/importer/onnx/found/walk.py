@@ -81,9 +81,11 @@ class FoundWalk(Walk):
     def keep(self, node: onnx.NodeProto, found: Found) -> None:
         """A node whose results are as long as something found."""
         Walk.plain(self, node)
-        for name in node.output:
-            if name:
-                self.found[name] = found
+        for name in filter(None, node.output):
+            shape = self.shape(name)
+            if shape and shape[found.axis : found.axis + 1] != (self.size(found),):
+                raise too_much(node)
+            self.found[name] = found
 
     def size(self, found: Found) -> int:
         """Of the axis: room for all that may be found."""
