@@ -21,7 +21,7 @@ from nnjit_studio.foreign_wasm.inspection import survey
 from nnjit_studio.ui.kernel import settings as kernel_settings
 from nnjit_studio.ui.opening import kept_inputs
 from nnjit_studio.ui.startup import app
-from nnjit_studio.ui.wasm import reading
+from nnjit_studio.ui.wasm import dock
 from nnjit_studio.ui.widgets import worker
 from nnjit_studio.verdict import peers
 
@@ -115,13 +115,13 @@ SURVEYS = {}
 def read_once(monkeypatch):
     """A file is read by a process once, whichever test is first: one start costs half a test."""
 
-    def survey_file(path, **options):
+    def survey_file(path, note):
         data = path.read_bytes()
         if data not in SURVEYS:
-            SURVEYS[data] = survey.survey_file(path, **options)
+            SURVEYS[data] = survey.survey_file(path, note)
         return replace(SURVEYS[data], path=path)
 
-    monkeypatch.setattr(reading, "survey_file", survey_file)
+    monkeypatch.setattr(dock, "survey_file", survey_file)
 
 
 class NoVisits:
