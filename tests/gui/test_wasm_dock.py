@@ -15,7 +15,7 @@ from nnjit_studio.foreign_wasm.inspection.cost.records import Compilation, Compi
 from nnjit_studio.support.stopping import check
 from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.startup.app import Script, _ScriptRun
-from nnjit_studio.ui.wasm import jobs
+from nnjit_studio.ui.wasm import jobs, turbo
 from nnjit_studio.ui.wasm.colours import FINDINGS, VECTORS
 from nnjit_studio.ui.wasm.layout import Box, squarified
 from nnjit_studio.ui.wasm.tables import finding_columns, rows_of
@@ -204,12 +204,27 @@ def test_a_refusal_of_turbo_is_said_and_the_buttons_come_back(
     def nothing(*given):
         raise UserError("Nothing in it gains.", "Try another engine.")
 
-    monkeypatch.setattr(jobs, "faster", nothing)
+    monkeypatch.setattr(turbo, "turbo", nothing)
     shown.turbo.engines.addItem("toy")
     shown.turbo.write(tmp_path / "out.wasm")
     qtbot.waitUntil(lambda: not shown.turbo.busy)
     assert "Nothing in it gains." in shown.turbo.caption.text()
     assert shown.turbo.turbo_button.isEnabled()
+
+
+def test_turbo_asks_for_a_name_only_where_something_may_gain(
+    qtbot, window, shown, monkeypatch, tmp_path
+):
+    asked, other = [], tmp_path / "other.wasm"
+    other.write_bytes(build.module([build.nops(5)], {}))
+    monkeypatch.setattr(window.host.saver, "ask", lambda *given: asked.append(given[1]))
+    for path in (shown.survey.path, other):
+        shown.turbo.show_file(path)
+        shown.turbo.engines.setCurrentText("node")
+        shown.turbo.turbo_button.click()
+        qtbot.waitUntil(lambda: not shown.turbo.busy)
+    assert asked == ["kernels.turbo.wasm"]
+    assert "nothing to gain" in shown.turbo.caption.text()
 
 
 @pytest.mark.parametrize("frame", [Box(0, 0, 300, 200), Box(5, 7, 40, 900)])

@@ -72,7 +72,7 @@ class Deadly:
 
 
 def test_a_process_that_does_not_come_up_is_told() -> None:
-    with pytest.raises(Ended, match="its process died .exit code 3"):
+    with pytest.raises(Ended, match=r"its process died .exit code 3"):
         list(spread(Deadly(), ["job"], 60))
 
 
