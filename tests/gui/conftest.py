@@ -21,7 +21,7 @@ from nnjit_studio.foreign_wasm.inspection import survey
 from nnjit_studio.ui.kernel import settings as kernel_settings
 from nnjit_studio.ui.opening import kept_inputs
 from nnjit_studio.ui.startup import app
-from nnjit_studio.ui.wasm import dock
+from nnjit_studio.ui.wasm import dock as wasm_dock
 from nnjit_studio.ui.widgets import worker
 from nnjit_studio.verdict import peers
 
@@ -121,7 +121,7 @@ def read_once(monkeypatch):
             SURVEYS[data] = survey.survey_file(path, note)
         return replace(SURVEYS[data], path=path)
 
-    monkeypatch.setattr(dock, "survey_file", survey_file)
+    monkeypatch.setattr(wasm_dock, "survey_file", survey_file)
 
 
 class NoVisits:
