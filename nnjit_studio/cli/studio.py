@@ -45,7 +45,11 @@ def studio(
     ),
     as_json: bool = JSON,
 ) -> None:
-    """Open the window, on MODEL if one is given."""
+    """Open the window, on MODEL if one is given.
+
+    Without options that do something with a model, it may be any file that the window takes when it
+    is dropped, such as a .wasm.
+    """
     if not script.quit_at_end:  # a script does not follow what its user arranged by hand
         target = preferred(target)
     with workbench(target, importing, KernelDatabase.open_or_copy) as opened:

@@ -91,13 +91,13 @@ class _Reader:
 
     def give(self, job: object) -> None:
         self.deadline = time.monotonic() + PATIENCE * self._seconds
-        with contextlib.suppress(BrokenPipeError):  # the missing answer says why
+        with contextlib.suppress(OSError):  # the missing answer says why
             self.pipe.send(job)
 
     def answer(self) -> Any:
         try:
             result, error, trace = self.pipe.recv()
-        except EOFError:
+        except (EOFError, OSError):  # it died: before its job, after it, or within its answer
             raise self._ended() from None
         if isinstance(error, MemoryError):
             raise Ended(f"took more than {MEMORY_BYTES >> 30} GiB of memory")
@@ -125,7 +125,7 @@ class _Reader:
 
 def _serve(pipe: Connection, work: Callable[[Any], Any], seconds: float) -> None:
     limit_this_process()
-    with contextlib.suppress(EOFError):  # nobody asks any more
+    with contextlib.suppress(EOFError, OSError):  # nobody asks any more
         while True:
             job, result, error, trace = pipe.recv(), None, None, ""
             end_after(seconds)

@@ -42,7 +42,7 @@ PAIRS_INTERVAL_S = 0.5
 TIMING_LIMIT_S = 5.0
 """Of the timed runs of the model, before and after."""
 PATIENT_LIMIT_S = 20.0
-"""Of the last pairs where the session has no time limit.
+"""Of the last pairs where the session has no time limit, or was stopped.
 
 Else they have what its budget reserves beside the timed runs.
 """
@@ -175,12 +175,14 @@ class ModelTiming:
         limit_s = self._pairs_limit_s if left_s is None else min(self._pairs_limit_s, left_s)
         rounds = any(state.rounds for state in self._session.states)
         enough = LAST_PAIRS if rounds else LEAST_PAIRS  # what is known already is told soon
-        ends_s, longest_s = clock.t_s() + limit_s, 2 * (self.before_ms + self.after_ms) / 1000
+        started_s, longest_s = clock.t_s(), 2 * (self.before_ms + self.after_ms) / 1000
         self.gain = self._pairs.gain()
         for _ in range(MOST_PAIRS):
             began_s = clock.t_s()
             told = self.gain.told_apart and self.gain.pairs >= enough
-            if began_s + longest_s > ends_s or told:
+            if clock.cancelled():
+                limit_s = min(limit_s, PATIENT_LIMIT_S)
+            if began_s + longest_s > started_s + limit_s or told:
                 break
             compared = self._pair()
             self.gain = compared.gain

@@ -13,7 +13,9 @@ from PySide6.QtTest import QTest
 from nnjit_studio.errors import UserError
 from nnjit_studio.foreign_wasm.inspection.cost.records import Compilation, CompileCost, TierCost
 from nnjit_studio.support.stopping import check
-from nnjit_studio.ui.wasm import jobs
+from nnjit_studio.ui.commands import dialogs
+from nnjit_studio.ui.startup.app import Script, _ScriptRun
+from nnjit_studio.ui.wasm import jobs, turbo
 from nnjit_studio.ui.wasm.colours import FINDINGS, VECTORS
 from nnjit_studio.ui.wasm.layout import Box, squarified
 from nnjit_studio.ui.wasm.tables import finding_columns, rows_of
@@ -53,6 +55,40 @@ def test_a_dropped_file_fills_the_dock(window, shown):
     assert shown.tabs.tabToolTip(0) == "3 functions"
     assert [n for n, dock in window.docks.items() if not dock.isHidden()] == ["wasm"]
     assert "Called by" not in shown.details.text()
+
+
+@pytest.mark.parametrize("tunes", [False, True])
+def test_a_file_of_the_command_line_is_shown(qtbot, window, file, tunes):
+    """Where the line asks for work on a model, it is refused."""
+    run = _ScriptRun(window, Script(file, None, tunes, None, False))
+    run.begin()
+    assert bool(run.error) == tunes
+    if tunes:
+        assert "give a file that ends in .onnx" in window.message.text.text()
+    else:
+        qtbot.waitUntil(lambda: window.wasm.survey is not None)
+
+
+def test_nothing_changes_before_a_file_is_chosen(qtbot, window, file, monkeypatch):
+    """The welcome page gave way to docks without content."""
+    asked = []
+    monkeypatch.setattr(dialogs, "ask_file", lambda *given: asked.append(given[-1]))
+    window.actions_by_id["wasm"].trigger()
+    assert window.welcome.page.isVisible()
+    assert asked[0](file)
+    qtbot.waitUntil(lambda: window.wasm.survey is not None)
+    assert window.docks["wasm"].seen and not window.welcome.page.isVisible()
+
+
+def test_the_headline_has_room_in_a_small_window(qtbot, window, shown):
+    """As long as that of ONNX Runtime Web's largest file."""
+    window.resize(1280, 720)
+    functions = tuple(replace(shown.survey.functions[0], index=i) for i in range(18_222))
+    path = shown.survey.path.with_name("ort-wasm-simd-threaded.asyncify.wasm")
+    shown.show_survey(replace(shown.survey, path=path, nbytes=28_312_028, functions=functions))
+    qtbot.waitUntil(lambda: shown.width() < 1280)
+    assert len(shown.caption.text()) > 100
+    assert shown.caption.shown() == shown.caption.text()
 
 
 def test_the_keys_are_in_the_table_and_not_in_a_setting(window, shown):
@@ -168,12 +204,27 @@ def test_a_refusal_of_turbo_is_said_and_the_buttons_come_back(
     def nothing(*given):
         raise UserError("Nothing in it gains.", "Try another engine.")
 
-    monkeypatch.setattr(jobs, "faster", nothing)
+    monkeypatch.setattr(turbo, "turbo", nothing)
     shown.turbo.engines.addItem("toy")
     shown.turbo.write(tmp_path / "out.wasm")
     qtbot.waitUntil(lambda: not shown.turbo.busy)
     assert "Nothing in it gains." in shown.turbo.caption.text()
     assert shown.turbo.turbo_button.isEnabled()
+
+
+def test_turbo_asks_for_a_name_only_where_something_may_gain(
+    qtbot, window, shown, monkeypatch, tmp_path
+):
+    asked, other = [], tmp_path / "other.wasm"
+    other.write_bytes(build.module([build.nops(5)], {}))
+    monkeypatch.setattr(window.host.saver, "ask", lambda *given: asked.append(given[1]))
+    for path in (shown.survey.path, other):
+        shown.turbo.show_file(path)
+        shown.turbo.engines.setCurrentText("node")
+        shown.turbo.turbo_button.click()
+        qtbot.waitUntil(lambda: not shown.turbo.busy)
+    assert asked == ["kernels.turbo.wasm"]
+    assert "nothing to gain" in shown.turbo.caption.text()
 
 
 @pytest.mark.parametrize("frame", [Box(0, 0, 300, 200), Box(5, 7, 40, 900)])

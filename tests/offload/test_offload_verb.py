@@ -28,6 +28,14 @@ def test_the_original_is_never_replaced(tmp_path: Path, capsys: pytest.CaptureFi
     assert path.read_bytes() == before
 
 
+def test_a_plan_does_not_take_the_module_s_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = answer(capsys, str(PLANTED), "--out", str(tmp_path / "new.json"))
+    assert "is no name of a module" in str(told["error"])
+    assert not list(tmp_path.iterdir())
+
+
 def test_nothing_is_written_where_no_loop_fits(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
+import sys
 import threading
 import time
 
@@ -24,6 +26,9 @@ def work(job: str) -> str:
     if job == "take memory":
         bytearray(2 * limits.MEMORY_BYTES)
     if job == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if job == "die within its answer":
+        os.write(sys._getframe(1).f_locals["pipe"].fileno(), struct.pack("!i", 100) + b"half")
         os.kill(os.getpid(), signal.SIGKILL)
     if job == "hang":
         time.sleep(600)
@@ -48,11 +53,27 @@ def test_waiting_is_no_time_of_the_file() -> None:
         ("compute", r"took more than 0\.3 s of processor time"),
         ("take memory", "took more than 4 GiB of memory"),
         ("die", "its process died .exit code -9"),
+        ("die within its answer", "its process died .exit code -9"),
     ],
 )
 def test_how_it_ended_is_told(job: str, why: str) -> None:
     with pytest.raises(Ended, match=why):
         list(spread(work, [job], 0.3))
+
+
+class Deadly:
+    """Ends the process that is to do it, which has not read its job then."""
+
+    def __call__(self, job: str) -> str:
+        return job
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os._exit, (3,)
+
+
+def test_a_process_that_does_not_come_up_is_told() -> None:
+    with pytest.raises(Ended, match=r"its process died .exit code 3"):
+        list(spread(Deadly(), ["job"], 60))
 
 
 def test_an_error_keeps_its_next_step() -> None:

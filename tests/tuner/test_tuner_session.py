@@ -42,6 +42,7 @@ from nnjit_studio.tuner.events import (
     Trying,
 )
 from nnjit_studio.tuner.search.task_scheduler import MIN_ROUNDS
+from nnjit_studio.tuner.timing import PATIENT_LIMIT_S, TIMING_LIMIT_S
 
 E = TypeVar("E", bound=Event)
 BIG, SMALL = TUNABLE
@@ -403,6 +404,21 @@ def test_cancel_ends_with_a_summary() -> None:
     assert len(stage.runner.measured) in (9, 10), "a winner's other tier belongs to its round"
     assert summary.model_ms["after"] <= summary.model_ms["before"]
     assert isinstance(events[-2], ModelTimed)
+
+
+def test_cancel_does_not_wait_for_what_a_long_budget_reserves() -> None:
+    stage, asked_s = Stage(), list[float]()
+    stage.runner.speed = lambda workload, candidate: 3 * best_is_6x8(workload, candidate)
+
+    def cancelled() -> bool:
+        if len(stage.runner.measured) >= 12:
+            asked_s.append(stage.clock.monotonic_s())
+        return bool(asked_s)
+
+    summary = last(list(stage.session(600.0, cancelled=cancelled).run()))
+    assert summary.reason == "cancelled" and summary.gain.pairs
+    waited_s = stage.clock.monotonic_s() - asked_s[0]
+    assert waited_s <= TIMING_LIMIT_S + PATIENT_LIMIT_S + stage.runner.round_s
 
 
 def test_cancel_before_the_model_ran_has_no_times() -> None:

@@ -171,9 +171,16 @@ class _ScriptRun(QObject):
             if not self._script.quit_when_done:
                 self._window.welcome.begin()
             self._finish()
-        elif not self._window.open_model(model):
+        elif not self._open(model):
             self.error = UserError(self._window.message.text.text())
             self._finish()
+
+    def _open(self, path: Path) -> bool:
+        """A model, or for a person whatever the window takes when it is dropped."""
+        script = self._script
+        if script.autotune or script.screenshot or script.quit_when_done:
+            return self._window.open_model(path)
+        return self._window.dropped.drop([path])
 
     def _done(self, job: str, _: object) -> None:
         if self._ended:

@@ -61,7 +61,9 @@ class WasmPanel(Panel):
         self._reading.failed.connect(self._refuse)
         self._reading.changed.connect(self._follow)
         self.stop_button = self._reading.stop_button("reading")
-        self.open_button = push_button("Open…", "Open a Wasm file", act=self.ask)
+        self.open_button = push_button(
+            "Open…", "Open a Wasm file", act=host.actions["wasm"].trigger
+        )
         self.compare_button = push_button(
             "Compare with…", "Compare with another build", "Which functions changed since another "
             "build of this file", self.ask_other,
@@ -126,10 +128,6 @@ class WasmPanel(Panel):
         self.live.refresh(changes)
 
     # Opening
-
-    def ask(self) -> None:
-        """Have the user choose a file."""
-        dialogs.ask_file(self._host.window, WASM_FILES, self._host.saver.folder, self.open)
 
     def ask_other(self) -> None:
         """Have the user choose another build."""

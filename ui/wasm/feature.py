@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
+from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.dock.feature import STAGE, WASM_FILE, Action, Feature
 from nnjit_studio.ui.dock.host import Host
-from nnjit_studio.ui.wasm.dock import WasmPanel
+from nnjit_studio.ui.wasm.dock import WASM_FILES, WasmPanel
 
 
 def open_wasm(host: Host, path: Path) -> bool:
-    """Show a Wasm file in its dock; False while another one is being read."""
+    """Show a Wasm file in its dock; False while another job of the dock runs."""
     return WASM.show(host).open(path)
 
 
 def _ask(host: Host) -> None:
-    WASM.show(host).ask()
+    """Have the user choose a file; what is shown stays until then."""
+    dialogs.ask_file(host.window, WASM_FILES, host.saver.folder, partial(open_wasm, host))
 
 
 WASM: Feature[WasmPanel] = Feature(

@@ -18,7 +18,6 @@ from nnjit_studio.foreign_wasm.inspection.cost.measure import isolated, traced
 from nnjit_studio.foreign_wasm.inspection.cost.records import CompileCost
 from nnjit_studio.foreign_wasm.inspection.cost.shells import find_shell
 from nnjit_studio.foreign_wasm.offload.cases import Loop
-from nnjit_studio.foreign_wasm.turbo.job import Turbo, TurboOptions, turbo
 from nnjit_studio.foreign_wasm.turbo.speed.result import Compared
 from nnjit_studio.tuner.events import Event
 from nnjit_studio.tuner.protocols import Records
@@ -55,17 +54,6 @@ def compile_times(path: Path, name: str, no_sandbox: bool, note: Note) -> Compil
     sizes = {index: len(module.body(index)) for index in module.defined}
     heaviest = sorted(sizes, key=lambda index: -sizes[index])[:HEAVIEST]
     return isolated(engine, module, heaviest, note, rounds=1)
-
-
-def faster(path: Path, out: Path, name: str, no_sandbox: bool, fused: bool, note: Note) -> Turbo:
-    """Write the faster form of a file, measured in an engine.
-
-    Raises
-    ------
-    UserError
-        When nothing in it gains, or it cannot be measured there.
-    """
-    return turbo(path, out, TurboOptions(fma=fused, target=name, no_sandbox=no_sandbox), note)
 
 
 def places(no_sandbox: bool) -> dict[str, Opening]:

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QCheckBox, QLabel, QWidget
 
 from nnjit_studio.foreign_wasm.inspection.cost.records import CompileCost
 from nnjit_studio.foreign_wasm.inspection.cost.verdict import verdict
-from nnjit_studio.foreign_wasm.turbo.job import Turbo
+from nnjit_studio.foreign_wasm.turbo.job import Turbo, TurboOptions, turbo, worth_trying
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.wasm import jobs
@@ -19,7 +19,7 @@ from nnjit_studio.ui.widgets.panel import chooser, ground, named, push_button
 from nnjit_studio.ui.widgets.tables import Column, TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 
-COMPILE, TURBO = "compile", "turbo"
+COMPILE, LOOK, TURBO = "compile", "look", "turbo"
 EMPTY = (
     "Turbo… re-schedules loops that hold too many vectors and keeps what is measured faster; it "
     "takes minutes."
@@ -121,29 +121,40 @@ class TurboPanel(TablePanel):
             self.job.start(COMPILE, lambda note: jobs.compile_times(path, name, unsafe, note))
 
     def ask(self) -> None:
-        """Have the user choose where the faster module goes, then make it."""
-        if self.path is not None:
-            name = f"{self.path.stem}.turbo.wasm"
-            self._host.saver.ask("Write the faster module", name, self.write)
+        """Look whether anything may gain, and have the user choose where the new module goes."""
+        path, options = self.path, self._options
+        if path is not None:
+            self.job.start(LOOK, lambda note: worth_trying(path, options, note))
 
     def write(self, out: Path) -> None:
         """Make the faster module."""
-        path, name, unsafe = self.path, self.engines.currentText(), self._no_sandbox
-        fused = self.fused.isChecked()
+        path, options = self.path, self._options
         if path is not None:
             self.model.set_rows([], keep=False)
-            self.job.start(TURBO, lambda note: jobs.faster(path, out, name, unsafe, fused, note))
+            self.job.start(TURBO, lambda note: turbo(path, out, options, note))
+
+    @property
+    def _options(self) -> TurboOptions:
+        return TurboOptions(
+            fma=self.fused.isChecked(),
+            target=self.engines.currentText(),
+            no_sandbox=self._no_sandbox,
+        )
 
     @property
     def _no_sandbox(self) -> bool:
         return self._host.session.workbench.page.sandbox.asked_off
 
-    def _returned(self, result: Turbo | CompileCost) -> None:
+    def _returned(self, result: Turbo | CompileCost | int) -> None:
         if isinstance(result, CompileCost):
             self.caption.setText(verdict(result).replace("\n", " "))
             self.compiled.emit(result)
-        else:
+        elif isinstance(result, Turbo):
             self._show(result)
+        elif self.path is not None:
+            self.caption.setText(f"Functions that may gain: {result:,}. {EMPTY}")
+            name = f"{self.path.stem}.turbo.wasm"
+            self._host.saver.ask("Write the faster module", name, self.write)
 
     def _show(self, made: Turbo) -> None:
         self.made = made

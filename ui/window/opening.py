@@ -78,7 +78,7 @@ class ModelOpener(QObject):
         if session.after(EXAMINE, lambda: self._open(path, answer)):
             return True
         if path.suffix.lower() != ".onnx":
-            refuse(f"{path.name} is not an ONNX model: drop one file that ends in .onnx.")
+            refuse(f"{path.name} is not an ONNX model: give a file that ends in .onnx.")
         elif not os.path.isfile(path):
             refuse(f"{path.name} is not there any more: choose another model.")
         elif session.busy:

@@ -18,6 +18,8 @@ from nnjit_studio.errors import UserError
 from nnjit_studio.foreign_wasm.offload import job, report
 from nnjit_studio.foreign_wasm.offload.cases import Loop
 from nnjit_studio.foreign_wasm.offload.loops import find_loops
+from nnjit_studio.foreign_wasm.turbo.outputs import check_new
+from nnjit_studio.support.files import replacing
 from nnjit_studio.wasm_file.module import read
 
 
@@ -59,8 +61,8 @@ def offload(
     where the loop alone is faster, it stays. With --gpu lab products are measured on the GPU's
     matrix units too, operands rounded to f16: no file that is written has such kernels.
     """
-    if out is not None and out.resolve() == file.resolve():
-        raise UserError(f"{str(out)!r} is the original itself.", "Give another file with --out.")
+    if out is not None:
+        check_new(file, out)
     found = find_loops(file, note)
     result = {"ok": True, "file": str(file), "loops": [loop.told for loop in found]}
     if out is not None:
@@ -81,8 +83,9 @@ def _write(file: Path, found: Sequence[Loop], out: Path) -> None:
             "Leave --out away: the reasons are listed.",
         )
     data, plan = job.offloaded(module, nests)
-    out.write_bytes(data)
-    out.with_suffix(".json").write_text(plan)
+    for path, content in ((out, data), (out.with_suffix(".json"), plan.encode())):
+        with replacing(path) as part:
+            part.write_bytes(content)
 
 
 def _measure(found: Sequence[Loop], result: dict[str, Any], given: Measuring) -> None:

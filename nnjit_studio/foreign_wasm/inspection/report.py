@@ -90,9 +90,8 @@ def headline(survey: Survey) -> str:
     loops = sum(f.loops for f in survey.functions)
     simd = sum(1 for f in survey.functions if f.simd)
     return (
-        f"{survey.path.name}: {survey.nbytes:,} bytes, {len(survey.functions):,} functions and "
-        f"{survey.imported:,} imported ones, {loops:,} loops, "
-        f"{simd:,} functions with vector instructions."
+        f"{survey.path.name}: {survey.nbytes:,} bytes, {len(survey.functions):,} functions, "
+        f"{simd:,} with vectors, {loops:,} loops."
     )
 
 

@@ -78,17 +78,19 @@ def turbo(file: Path, out: Path | None, options: TurboOptions, note: Note) -> Tu
     TargetError, PageError
     """
     outputs = outputs_for(file, out)
-    module = _read(file)
-    engine = engine_of(options.target, options.no_sandbox)
-    registers = options.registers or registers_of(engine.kind, platform.machine())
-    found = find(module, registers, options.fma)
-    note(f"{len(module.bodies)} functions, {found.vector_loops} loops carry vectors")
-    if not found.candidates:
-        raise _nothing(file, module, found, registers, options.fma)
     with tempfile.TemporaryDirectory(prefix="nnjit-turbo-") as name:
-        return _changed(
-            _Work(file, module, found, engine, registers, Path(name)), outputs, options, note
-        )
+        return _changed(_look(file, options, note, Path(name)), outputs, options, note)
+
+
+def worth_trying(file: Path, options: TurboOptions, note: Note) -> int:
+    """How many functions of a file may gain, before anything is measured.
+
+    Raises
+    ------
+    UserError
+        When the file is no module, or there is nothing to try.
+    """
+    return len(_look(file, options, note, Path()).found.candidates)
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,17 @@ class _Work:
     engine: Engine
     registers: int
     folder: Path
+
+
+def _look(file: Path, options: TurboOptions, note: Note, folder: Path) -> _Work:
+    module = _read(file)
+    engine = engine_of(options.target, options.no_sandbox)
+    registers = options.registers or registers_of(engine.kind, platform.machine())
+    found = find(module, registers, options.fma)
+    note(f"{len(module.bodies)} functions, {found.vector_loops} loops carry vectors")
+    if not found.candidates:
+        raise _nothing(file, module, found, registers, options.fma)
+    return _Work(file, module, found, engine, registers, folder)
 
 
 def _changed(work: _Work, outputs: Outputs, options: TurboOptions, note: Note) -> Turbo:

@@ -41,6 +41,19 @@ class Outputs:
     certificate: Path
 
 
+def check_new(file: Path, out: Path) -> None:
+    """Refuse what is no name of a module, or would replace the original.
+
+    Raises
+    ------
+    UserError
+    """
+    if out.suffix != ".wasm":
+        raise UserError(f"{str(out)!r} is no name of a module.", "Give one that ends in .wasm.")
+    if out.resolve() == file.resolve():
+        raise UserError(f"{str(out)!r} is the original itself.", "Give another file with -o.")
+
+
 def outputs_for(file: Path, out: Path | None) -> Outputs:
     """The files for an output, by default ``NAME.turbo.wasm`` beside the original.
 
@@ -50,10 +63,7 @@ def outputs_for(file: Path, out: Path | None) -> Outputs:
         When it would replace the original.
     """
     plain = out or file.with_suffix(".turbo.wasm")
-    if plain.suffix != ".wasm":
-        raise UserError(f"{str(plain)!r} is no name of a module.", "Give one that ends in .wasm.")
-    if plain.resolve() == file.resolve():
-        raise UserError(f"{str(plain)!r} is the original itself.", "Give another file with -o.")
+    check_new(file, plain)
     stem = plain.with_suffix("")
     return Outputs(
         plain,
