@@ -193,8 +193,8 @@ class GraphPanel(Panel):
     # Following the session
 
     def take_keys(self) -> None:
-        """The graph has them, not the list of layers beside it."""
-        self.view.setFocus()
+        """The graph has them, not the list of layers beside it; the window until it is drawn."""
+        (self.view if self.view.boxes else self.window()).setFocus()
 
     def preview(self, model: OpenModel | Survey) -> None:
         """Draw a file's raw graph, or a model that is still loaded into the page."""
@@ -279,7 +279,8 @@ class GraphPanel(Panel):
         self._mark_hits()
         if first:
             self.view.show_top()
-            if self.isAncestorOf(self.window().focusWidget()):
+            used = self.window().focusWidget()
+            if used is self.window() or self.isAncestorOf(used):
                 self.take_keys()  # nothing but the search could have them until now
         if self.folding.goal:
             name, self.folding.goal = self.folding.goal, ""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from gui_window import wait_job
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QDialog, QWidget
 
 from nnjit_studio.ui.widgets.tab_order import next_in_sight
 
@@ -98,3 +100,20 @@ def test_tab_does_not_search_what_is_out_of_sight(opened):
     assert not held & set(asked)
     opened.welcome.show()
     assert opened.welcome.covers(opened.docks.stage)
+
+
+def test_a_file_of_the_dialog_leaves_the_keys_to_the_graph(
+    qtbot, window, workbench, monkeypatch, model_file
+):
+    survey, active = workbench.survey, threading.Event()
+    monkeypatch.setattr(workbench, "survey", lambda path: active.wait() and survey(path))
+    window.welcome.page.open_button.setFocus()
+    dialog = QDialog(window)
+    dialog.accepted.connect(lambda: window.open_model(model_file))
+    dialog.open()
+    qtbot.waitUntil(dialog.isActiveWindow)
+    dialog.accept()
+    window.activateWindow()
+    qtbot.waitUntil(window.isActiveWindow)
+    wait_job(qtbot, window, "open", lambda: active.set() is None)
+    assert window.focusWidget() is window.panel("graph").view
