@@ -793,8 +793,10 @@ class FakeTexts:
 
 
 def engine_label(url, parent):
-    """A plain widget in the place of the web view."""
-    return QLabel(f"engine at {url}", parent)
+    """A plain widget in the place of the web view, which may be as narrow as one likes too."""
+    label = QLabel(f"engine at {url}", parent)
+    label.setMinimumWidth(1)
+    return label
 
 
 def finish(qtbot, workbench, window):
