@@ -11,6 +11,7 @@ from gui_fakes import GAIN, candidates, encoder_model, play, small_model
 
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.graph.layered_layout import draw, layers_of
+from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.state.state import VIEWS, SessionState
 from nnjit_studio.ui.widgets import text
 
@@ -206,3 +207,10 @@ def test_state_and_drawing_know_no_qt():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "False", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("said", "told"), [("\nno room left\nat 7", "no room left"), ("\n", "ValueError")]
+)
+def test_an_unexpected_error_is_told_by_its_first_words(said, told):
+    assert f"went wrong: {told}. " in str(JobProblem.of("open", ValueError(said)))

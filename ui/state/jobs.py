@@ -77,7 +77,7 @@ class JobProblem:
         details = "".join(traceback.format_exception(error))
         if isinstance(error, NnjitError):
             return cls(job, error.error, error.hint, details, error.kind)
-        text = str(error) or type(error).__name__
+        text = str(error).strip() or type(error).__name__
         return cls(
             job,
             f"Something unexpected went wrong: {text.splitlines()[0].rstrip('.')}.",
