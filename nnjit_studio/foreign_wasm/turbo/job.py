@@ -224,7 +224,7 @@ def _nothing(file: Path, module: Module, found: Found, registers: int, fma: bool
         return UserError(
             f"{file.name} has vector instructions, but no loop of one block carries vectors from "
             "one iteration to the next: nothing to gain.",
-            "nnjit inspect lists the functions that have vectors.",
+            "Inspect it: the list of its functions tells which have vectors.",
         )
     if found.fused:
         return UserError(
