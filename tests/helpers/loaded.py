@@ -251,5 +251,6 @@ def _job(job: dict[str, Any], files: Sequence[int]) -> Callable[[], object]:
 
 
 if __name__ == "__main__":
-    del sys.path[0]  # the folder of this file
+    # The folder of this file; with PYTHONSAFEPATH it is not the first, which is another checkout's.
+    sys.path[:] = [path for path in sys.path if path != os.path.dirname(__file__)]
     _serve(sys.argv[1])()
