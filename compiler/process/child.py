@@ -7,20 +7,15 @@ import multiprocessing
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
+from typing import Any
 
 from nnjit_studio.compiler.process import codec, worker
-from nnjit_studio.compiler.process.operations import (
-    Failure,
-    Reply,
-    Request,
-    RestoreRequest,
-    WithPrograms,
-)
-from nnjit_studio.compiler.process.table import OPERATIONS, Operation
+from nnjit_studio.compiler.process.operations import Failure
+from nnjit_studio.compiler.process.table import OPERATIONS, OnPhase, Operation, quiet
 from nnjit_studio.errors import BugError, ModelError, NnjitError, UnsupportedOpError, UserError
 from nnjit_studio.support.interrupts import unheard
 from nnjit_studio.support.limits import SECONDS, ran_out
@@ -87,26 +82,22 @@ class Child:
             process.kill()
             process.join()
 
-    def call(
-        self, request: Request[Reply], on_phase: Callable[[str], None] = lambda phase: None
-    ) -> Reply:
-        """Have a job done; its programs are kept for the next process.
+    def call(self, name: str, arguments: tuple[Any, ...], on_phase: OnPhase = quiet) -> Any:
+        """Have an operation done; its programs are kept for the next process.
 
         Raises
         ------
         NnjitError
-            As the row of the request in the table of operations says.
+            As the row of the operation says.
         """
-        row = OPERATIONS[type(request).__name__]
+        row = OPERATIONS[name]
         with self._lock:
             try:
-                reply = self._exchange(self._ensure(), request, on_phase)
+                reply = self._exchange(self._ensure(), name, arguments, on_phase)
             except _Lost as e:
-                raise _loss(row, request, f"{e}.") from None
+                raise _loss(row, arguments, f"{e}.") from None
             if isinstance(reply, Failure):
                 raise (row.raises or ERRORS.get(reply.name, BugError))(reply.error, reply.hint)
-            if isinstance(reply, WithPrograms):
-                self._programs.update(reply.programs)
             return reply
 
     def _ensure(self, ahead: bool = False) -> Connection:
@@ -117,21 +108,19 @@ class Child:
         theirs.close()
         self._pipe = ours
         if self._programs:
-            self._exchange(ours, RestoreRequest(self._programs))
+            self._exchange(ours, "restore", (self._programs,))
         return ours
 
     def _exchange(
-        self,
-        pipe: Connection,
-        request: Request[Reply],
-        on_phase: Callable[[str], None] = lambda phase: None,
-    ) -> Reply | Failure:
-        kind = type(request).__name__
-        row = OPERATIONS[kind]
-        types = {"reply": row.reply, "failure": Failure, "phase": str}
+        self, pipe: Connection, name: str, arguments: tuple[Any, ...], on_phase: OnPhase = quiet
+    ) -> Any:
+        row = OPERATIONS[name]
+        types = {
+            "reply": row.reply, "failure": Failure, "phase": str, "programs": dict[str, bytes],
+        }  # fmt: skip
         self._killed.clear()
         try:
-            codec.send(pipe, kind, request)
+            codec.send(pipe, name, arguments)
             while True:
                 if not pipe.poll(row.timeout_s):
                     raise _Lost(f"no answer within {row.timeout_s:.0f} s")
@@ -139,10 +128,12 @@ class Child:
                 if self._killed.is_set():  # the pipe holds what was sent before
                     raise EOFError
                 message = codec.decode(body, types.get(kind, row.reply))
-                if kind != "phase":
-                    answer: Reply | Failure = message
-                    return answer
-                on_phase(message)
+                if kind == "phase":
+                    on_phase(message)
+                elif kind == "programs":
+                    self._programs.update(message)
+                else:
+                    return message
         except (EOFError, OSError):
             self.kill()
             raise _Lost(self._why_it_died()) from None
@@ -159,11 +150,11 @@ class Child:
         return f"the compile process died (exit code {code}){said}"
 
 
-def _loss(row: Operation, request: object, why: str) -> NnjitError:
+def _loss(row: Operation, arguments: tuple[Any, ...], why: str) -> NnjitError:
     """A stranger's model can end the process, which is no bug of ours."""
     if row.lost:
         return ModelError(
-            f"{row.lost.format(request=request)} ended: {why}",
+            f"{row.subject(arguments)} ended: {why}",
             "The model may be damaged or too large for this machine.",
         )
     return (row.raises or BugError)(why)

@@ -7,6 +7,7 @@ its type and makes nothing but data: the parent never unpickles what the process
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,10 @@ def _plain(value: object) -> object:
         return array.dtype.str, value.shape, array.reshape(-1).view(np.uint8).data
     if isinstance(value, Path):
         return str(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Sequence):
+        return list(value)
     raise NotImplementedError(f"A message cannot hold a {type(value).__name__}.")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from nnjit_studio.compiler.process import operations as op
 from nnjit_studio.compiler.process.client import CompileProcess
+from nnjit_studio.compiler.process.operations import Compiled
 from nnjit_studio.compiler.process.results import KernelTexts
 from nnjit_studio.compiler.version import COMPILER_VERSION
 from nnjit_studio.errors import CompileError
@@ -66,13 +66,11 @@ class Compiler:
         tiers: Sequence[str],
         passes: Collection[str] | None,
         dump_after: str | None = None,
-    ) -> op.Compiled:
+    ) -> Compiled:
         chosen = None if passes is None else tuple(sorted(passes))
         settings = settings_of(candidate)
-        return self.process.call(
-            op.CompileRequest(
-                workload.key, settings, tuple(tiers), chosen, self.passes_off, dump_after
-            )
+        return self.process.compile_kernel(
+            workload.key, settings, tiers, chosen, self.passes_off, dump_after
         )
 
     def texts(self, workload: Workload, candidate: AnyCandidate | None, tier: str) -> KernelTexts:
@@ -84,7 +82,7 @@ class Compiler:
             When the candidate does not compile, is too slow or kills the process.
         """
         settings = settings_of(candidate)
-        found = self.process.call(op.TextsRequest(workload.key, settings, tier, self.passes_off))
+        found = self.process.kernel_texts(workload.key, settings, tier, self.passes_off)
         kernel = found.code.kernel(workload.key, candidate)
         return KernelTexts(found.program, found.buffers, found.moved_bytes, found.passes, kernel)
 

@@ -1,53 +1,33 @@
-"""The table of the compile process's operations: how long each may take, and whose fault it is."""
+"""How a method becomes an operation of the compile process, and the table of all operations."""
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, get_args
+from typing import Any, TypeVar, cast, get_type_hints
 
-from nnjit_studio.compiler.process.operations import (
-    AdoptRequest,
-    AttributesRequest,
-    CompileRequest,
-    ConfinementRequest,
-    ConventionalRequest,
-    DefineRequest,
-    DeriveRequest,
-    DeviceKernelsRequest,
-    FixtureRequest,
-    GpuLimitsRequest,
-    GraphTextRequest,
-    ImportAnySizeRequest,
-    ImportGenerationRequest,
-    ImportRequest,
-    ImportSizesRequest,
-    NativeDecoderRequest,
-    NativeRunRequest,
-    NativeTokensRequest,
-    ObstaclesRequest,
-    PeakRequest,
-    ProgramRequest,
-    ReferenceRequest,
-    ReferenceTensorsRequest,
-    Request,
-    RestoreRequest,
-    SurveyRequest,
-    TextsRequest,
-    VariantsRequest,
-    WorstLayerRequest,
-)
-from nnjit_studio.errors import CompileError, NnjitError
+from nnjit_studio.errors import NnjitError
 from nnjit_studio.support.limits import PATIENCE, SECONDS
 
-IMPORT_TIMEOUT_S = PATIENCE * SECONDS
 COMPILE_TIMEOUT_S = 20.0
+LONG = PATIENCE * SECONDS
+"""Seconds that work on a stranger's model may take."""
+OnPhase = Callable[[str], None]
+Declared = TypeVar("Declared", bound=Callable[..., Any])
+
+
+def quiet(phase: str) -> None:
+    """Takes no notice of a phase."""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """A row of the table."""
+    """A row of the table: how long an operation may take, and whose fault it is."""
 
-    request: type[Request[Any]]
+    declared: Callable[..., Any]
+    """Its name and signature; a function of that name does it."""
     handlers: str
     """The module below :mod:`.handlers` that has the function; loaded by its first job."""
     timeout_s: float = COMPILE_TIMEOUT_S
@@ -64,50 +44,53 @@ class Operation:
     loads: bool = False
     """Whether it loads code or programs, which stay."""
 
+    @functools.cached_property
+    def types(self) -> dict[str, Any]:
+        """The type of each argument that travels, then that of the reply as ``return``."""
+        hints = get_type_hints(self.declared)
+        return {name: hint for name, hint in hints.items() if name != "on_phase"}
+
+    @property
+    def request(self) -> Any:
+        """The type of all arguments together, as they travel."""
+        *arguments, _ = self.types.values()
+        return tuple[tuple(arguments)]  # type: ignore[misc]
+
     @property
     def reply(self) -> Any:
         """The type of the reply."""
-        (base,) = self.request.__orig_bases__  # type: ignore[attr-defined]
-        return get_args(base)[0]
+        return self.types["return"]
+
+    def subject(self, request: tuple[Any, ...]) -> str:
+        """What ended, of a job on these arguments."""
+        return self.lost.format(**dict(zip(self.types, request, strict=False)))
 
 
-_IMPORT, _LONG = "The import of {request.path.name!r}", IMPORT_TIMEOUT_S
-_OPENING = "Opening {request.path.name!r} in native ONNX Runtime"
-_READING = "Reading {request.path.name!r}"
-_DERIVING = "Making another file of {request.path.name!r}"
-_RUN = "The run in native ONNX Runtime"
+OPERATIONS: dict[str, Operation] = {}
+"""By name, which is the kind of the message that asks for it."""
 
-OPERATIONS = {
-    row.request.__name__: row
-    for row in (
-        Operation(ImportRequest, "models", _LONG, lost=_IMPORT, loads=True, imports=1),
-        Operation(SurveyRequest, "reading", _LONG, lost=_READING),
-        Operation(ObstaclesRequest, "models", _LONG, lost=_READING, loads=True),
-        Operation(ImportGenerationRequest, "models", _LONG, lost=_IMPORT, loads=True, imports=1),
-        Operation(ImportSizesRequest, "models", _LONG, lost=_IMPORT, loads=True, imports=1),
-        Operation(ImportAnySizeRequest, "models", _LONG, lost=_IMPORT, loads=True, imports=3),
-        Operation(GraphTextRequest, "models", _LONG, lost=_IMPORT, loads=True, imports=1),
-        Operation(DefineRequest, "kernels", _LONG, loads=True),
-        Operation(AdoptRequest, "kernels", loads=True),
-        Operation(ProgramRequest, "kernels"),
-        Operation(RestoreRequest, "kernels", _LONG, loads=True),
-        Operation(ReferenceRequest, "native", _LONG, lost=_OPENING),
-        Operation(ReferenceTensorsRequest, "native", _LONG, lost=_RUN),
-        Operation(NativeDecoderRequest, "native", _LONG, lost=_OPENING),
-        Operation(NativeTokensRequest, "native", _LONG, lost=_RUN),
-        Operation(NativeRunRequest, "native", _LONG, lost=_RUN),
-        Operation(AttributesRequest, "native", _LONG, lost=_READING, imports=1),
-        Operation(DeriveRequest, "derived", _LONG, lost=_DERIVING, loads=True, imports=1),
-        Operation(WorstLayerRequest, "derived", _LONG, lost=_RUN),
-        Operation(FixtureRequest, "kernels", _LONG, raises=CompileError),
-        Operation(ConventionalRequest, "kernels", _LONG, raises=CompileError, loads=True),
-        Operation(CompileRequest, "kernels", raises=CompileError),
-        Operation(TextsRequest, "kernels", raises=CompileError),
-        Operation(DeviceKernelsRequest, "experiments", raises=CompileError),
-        Operation(VariantsRequest, "experiments", raises=CompileError, loads=True),
-        Operation(PeakRequest, "experiments", raises=CompileError),
-        Operation(GpuLimitsRequest, "experiments", raises=CompileError),
-        Operation(ConfinementRequest, "confinement"),
-    )
-}
-"""By the name of the request's class, which is the kind of its message."""
+
+def operation(
+    handlers: str, timeout_s: float = COMPILE_TIMEOUT_S, **facts: Any
+) -> Callable[[Declared], Declared]:
+    """Make a method, of which only the signature counts, an operation that is called by it.
+
+    The arguments travel but for ``on_phase``, which is told of each phase. The parameters are the
+    fields of :class:`Operation`.
+    """
+
+    def declare(method: Declared) -> Declared:
+        name, signature = method.__name__, inspect.signature(method)
+        OPERATIONS[name] = Operation(method, handlers, timeout_s, **facts)
+
+        @functools.wraps(method)
+        def call(self: Any, *given: Any, **named: Any) -> Any:
+            bound = signature.bind(self, *given, **named)
+            bound.apply_defaults()
+            on_phase = bound.arguments.pop("on_phase", quiet)
+            _, *arguments = bound.arguments.values()
+            return self.call(name, tuple(arguments), on_phase)
+
+        return cast(Declared, call)
+
+    return declare

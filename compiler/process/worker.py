@@ -18,7 +18,7 @@ from pathlib import Path
 from nnjit_studio.compiler.onnx_file.budget import limited, progress
 from nnjit_studio.compiler.process import codec
 from nnjit_studio.compiler.process.handlers.registry import State, handler_of
-from nnjit_studio.compiler.process.operations import CompileRequest, Failure
+from nnjit_studio.compiler.process.operations import Failure
 from nnjit_studio.compiler.process.sandbox import confine
 from nnjit_studio.compiler.process.table import OPERATIONS, Operation
 from nnjit_studio.errors import BugError, ModelError, NnjitError, UserError
@@ -50,7 +50,7 @@ def serve(pipe: Connection, chatter_file: str, memory_bytes: int, ahead: bool = 
         progress()
         codec.send(pipe, "phase", name)
 
-    state = State(phase, confined)
+    state = State(phase, partial(codec.send, pipe, "programs"), confined)
     if ahead:
         load = partial(importlib.import_module, IMPORTER)
         threading.Thread(target=load, name="load-importer", daemon=True).start()
@@ -58,7 +58,7 @@ def serve(pipe: Connection, chatter_file: str, memory_bytes: int, ahead: bool = 
     with suppress(EOFError, OSError):
         while True:
             kind, body = codec.receive(pipe)
-            if first and kind == CompileRequest.__name__ and hasattr(os, "nice"):
+            if first and kind == "compile_kernel" and hasattr(os, "nice"):
                 # From now on kernels may be measured on the same cores, which go first; until then
                 # a user waits for a model to open.
                 os.nice(5)
@@ -68,24 +68,25 @@ def serve(pipe: Connection, chatter_file: str, memory_bytes: int, ahead: bool = 
 
 def _answer(pipe: Connection, state: State, kind: str, body: bytes) -> None:
     """Send the reply to a request, or how it failed."""
-    row, request = OPERATIONS[kind], None
+    row, subject = OPERATIONS[kind], ""
     try:
         request = codec.decode(body, row.request)
+        subject = row.subject(request)
         handler = handler_of(row)
-        budget = limited(_size(request.path), row.imports) if row.imports else nullcontext()
+        given = dict(zip(row.types, request, strict=False))
+        budget = limited(_size(given["path"]), row.imports) if row.imports else nullcontext()
         with budget:
-            reply = handler(state, request)
+            reply = handler(state, **given)
         codec.send(pipe, "reply", reply)
         if row.loads:
             _settle()
     except Exception as e:
-        codec.send(pipe, "failure", _failure(row, request, e))
+        codec.send(pipe, "failure", _failure(row, subject, e))
 
 
-def _failure(row: Operation, request: object, error: Exception) -> Failure:
+def _failure(row: Operation, named: str, error: Exception) -> Failure:
     """An error as the parent raises it; those of a stranger's file are not the Studio's."""
-    named = row.lost and request is not None
-    subject = row.lost.format(request=request) if named else "The compile process"
+    subject = named or "The compile process"
     text = f"{type(error).__name__}: {error}"[:500]
     if isinstance(error, NnjitError):
         text, hint, kind = error.error, error.hint, type(error)

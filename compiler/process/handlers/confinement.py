@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from nnjit_studio.compiler.process.handlers.registry import State, handles
-from nnjit_studio.compiler.process.operations import ConfinementRequest
+from nnjit_studio.compiler.process.handlers.registry import State
 
 
-@handles(ConfinementRequest)
-def confinement(state: State, request: ConfinementRequest) -> tuple[str, ...]:
+def confinement(state: State) -> tuple[str, ...]:
     return state.confined

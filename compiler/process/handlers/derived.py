@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from nnjit_studio.compiler.derived.derive import derive
-from nnjit_studio.compiler.derived.layers import worst_layer
-from nnjit_studio.compiler.process.handlers.registry import State, handles
-from nnjit_studio.compiler.process.operations import DeriveRequest, WorstLayerRequest
-from nnjit_studio.model.recipe import Derived, LayerError
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from nnjit_studio.compiler.derived import derive as deriving
+from nnjit_studio.compiler.derived import layers
+from nnjit_studio.compiler.process.handlers.registry import State
+from nnjit_studio.model.recipe import Derived, LayerError, Recipe
 
 
-@handles(DeriveRequest)
-def make_file(state: State, request: DeriveRequest) -> Derived:
-    return derive(request.path, request.out, request.recipe, request.feeds)
+def derive(
+    state: State, path: Path, out: Path, recipe: Recipe, feeds: Mapping[str, NDArray[Any]]
+) -> Derived:
+    return deriving.derive(path, out, recipe, feeds)
 
 
-@handles(WorstLayerRequest)
-def compare_layers(state: State, request: WorstLayerRequest) -> LayerError:
-    return worst_layer(request.path, request.other, request.feeds)
+def worst_layer(
+    state: State, path: Path, other: Path, feeds: Mapping[str, NDArray[Any]]
+) -> LayerError:
+    return layers.worst_layer(path, other, feeds)

@@ -6,33 +6,23 @@ import hashlib
 import pickle
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nnjit_studio.compiler.ir.program_data import program_from_text, text_of_program
+from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.oracle.fixture import make_fixture
 from nnjit_studio.compiler.pipeline.passes import Artifact
 from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES
-from nnjit_studio.compiler.process.handlers.registry import State, handles
-from nnjit_studio.compiler.process.inspection import in_tier, kernel_texts
-from nnjit_studio.compiler.process.operations import (
-    AdoptRequest,
-    Code,
-    Compiled,
-    CompileRequest,
-    ConventionalRequest,
-    Defined,
-    DefineRequest,
-    FixtureRequest,
-    ProgramRequest,
-    RestoreRequest,
-    Texts,
-    TextsRequest,
-)
+from nnjit_studio.compiler.process import inspection
+from nnjit_studio.compiler.process.handlers.registry import State
+from nnjit_studio.compiler.process.operations import Code, Compiled, Texts
 from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.compiler.recognize.subject import packed_weight
 from nnjit_studio.compiler.recognize.workload import workload_for
 from nnjit_studio.compiler.spelling import program_for
 from nnjit_studio.compiler.templates import subject_of
+from nnjit_studio.model import Workload
 from nnjit_studio.records import Fixture
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS, Candidate
 from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
@@ -50,49 +40,54 @@ def candidate_of(settings: str) -> AnyCandidate | None:
     return None if settings == DEFAULT_SETTINGS else parse_candidate(settings)
 
 
-@handles(RestoreRequest)
-def restore(state: State, request: RestoreRequest) -> None:
-    state.programs.update({k: pickle.loads(data) for k, data in request.programs.items()})
+def restore(state: State, programs: Mapping[str, bytes]) -> None:
+    state.programs.update({k: pickle.loads(data) for k, data in programs.items()})
 
 
-@handles(DefineRequest)
-def define(state: State, request: DefineRequest) -> Defined:
-    program = program_for(request.spec)
+def define(state: State, spec: str) -> tuple[Workload, bool]:
+    return _kept(state, program_for(spec))
+
+
+def define_model(state: State, spec: str, weights: Path) -> ImportedModel:
+    from nnjit_studio.compiler.importer.model import model_of  # loads TVM
+
+    program = program_for(spec)
+    workload, packable = _kept(state, program)
+    built = model_of(spec, program, weights)
+    packed = frozenset([workload.key] if packable else ())
+    return ImportedModel(built.graph, (workload,), built.plan, packed, weights)
+
+
+def adopt(state: State, text: str) -> tuple[Workload, bool]:
+    return _kept(state, program_from_text(text))
+
+
+def _kept(state: State, program: Program) -> tuple[Workload, bool]:
+    """The workload of a program, which is kept, and whether its B is packable."""
     subject = subject_of(program)
     workload = workload_for(program, subject)
-    packable = packed_weight(subject) is not None
-    model = None
-    if request.weights is not None:
-        from nnjit_studio.compiler.importer.model import model_of  # loads TVM
-
-        built = model_of(request.spec, program, request.weights)
-        packed = frozenset([workload.key] if packable else ())
-        model = ImportedModel(built.graph, (workload,), built.plan, packed, request.weights)
-    return Defined(state.keep({workload.key: program}), workload, packable, model)
+    state.keep({workload.key: program})
+    return workload, packed_weight(subject) is not None
 
 
-@handles(AdoptRequest)
-def adopt(state: State, request: AdoptRequest) -> Defined:
-    program = program_from_text(request.text)
-    subject = subject_of(program)
-    workload = workload_for(program, subject)
-    packable = packed_weight(subject) is not None
-    return Defined(state.keep({workload.key: program}), workload, packable, None)
+def program(state: State, workload: Workload) -> str:
+    return text_of_program(state.programs[workload.key])
 
 
-@handles(ProgramRequest)
-def program_text(state: State, request: ProgramRequest) -> str:
-    return text_of_program(state.programs[request.workload])
-
-
-@handles(CompileRequest)
-def compile_kernel(state: State, request: CompileRequest) -> Compiled:
-    candidate, passes = candidate_of(request.settings), request.passes
+def compile_kernel(
+    state: State,
+    workload: str,
+    settings: str,
+    tiers: Sequence[str],
+    passes: Sequence[str] | None,
+    passes_off: Sequence[str],
+    dump_after: str | None,
+) -> Compiled:
+    candidate, program = candidate_of(settings), state.programs[workload]
     if passes is None:
-        passes = tuple(p for p in OPTIONAL_PASSES if p not in request.passes_off)
-    program, tiers = state.programs[request.workload], request.tiers
+        passes = _without(passes_off)
     started = time.perf_counter()
-    artifacts = [in_tier(program, candidate, tier, passes)(request.dump_after) for tier in tiers]
+    artifacts = [inspection.in_tier(program, candidate, tier, passes)(dump_after) for tier in tiers]
     codes = tuple(code_of(tier, made) for tier, made in zip(tiers, artifacts, strict=True))
     ms = (time.perf_counter() - started) * 1e3 / len(tiers)
     pass_ms: dict[str, float] = {}
@@ -102,18 +97,20 @@ def compile_kernel(state: State, request: CompileRequest) -> Compiled:
     return Compiled(codes, ms, pass_ms, tuple(made.dump for made in artifacts))
 
 
-@handles(TextsRequest)
-def texts(state: State, request: TextsRequest) -> Texts:
-    passes = tuple(p for p in OPTIONAL_PASSES if p not in request.passes_off)
-    program, candidate = state.programs[request.workload], candidate_of(request.settings)
-    found = kernel_texts(request.workload, program, candidate, request.tier, passes)
-    kernel = found.kernel
-    code = Code(kernel.tier, kernel.data, kernel.sha256, kernel.panels, kernel.parallel_extent)
+def kernel_texts(
+    state: State, workload: str, settings: str, tier: str, passes_off: Sequence[str]
+) -> Texts:
+    program, candidate = state.programs[workload], candidate_of(settings)
+    found = inspection.kernel_texts(workload, program, candidate, tier, _without(passes_off))
+    code = Code.of(found.kernel)
     return Texts(found.program, found.buffers, found.moved_bytes, found.passes, code)
 
 
-@handles(FixtureRequest)
-def fixture(state: State, request: FixtureRequest) -> Fixture:
+def _without(passes_off: Sequence[str]) -> tuple[str, ...]:
+    return tuple(p for p in OPTIONAL_PASSES if p not in passes_off)
+
+
+def seeded_fixture(state: State, workload: str) -> Fixture:
     told_s = time.monotonic()
 
     def got_on() -> None:
@@ -123,13 +120,12 @@ def fixture(state: State, request: FixtureRequest) -> Fixture:
             state.phase("Computing the reference")
             told_s = time.monotonic()
 
-    return make_fixture(request.workload, state.programs[request.workload], got_on=got_on)
+    return make_fixture(workload, state.programs[workload], got_on=got_on)
 
 
-@handles(ConventionalRequest)
-def conventional(state: State, request: ConventionalRequest) -> dict[str, float]:
+def conventional_ms(state: State, workload: Workload, candidate: Candidate) -> dict[str, float]:
     from nnjit_studio.compiler.tvm_adapter.llvm_wasm import build_ms  # loads TVM
 
-    candidate = Candidate.parse(request.settings)
+    batch, m, k, n = [1, *workload.dims][-4:]
     with tempfile.TemporaryDirectory() as folder:
-        return build_ms(*request.sizes, candidate, Path(folder))
+        return build_ms(batch, m, k, n, candidate, Path(folder))

@@ -3,94 +3,85 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from numpy.typing import NDArray
+
+from nnjit_studio.compiler import importer
+from nnjit_studio.compiler.any_size import imports
 from nnjit_studio.compiler.any_size.arrays import fitting
-from nnjit_studio.compiler.any_size.imports import import_any, import_sizes
-from nnjit_studio.compiler.importer import BuiltModel, graph_text, import_model
-from nnjit_studio.compiler.importer.generation import import_generation
-from nnjit_studio.compiler.importer.obstacles import obstacles
-from nnjit_studio.compiler.ir.tensor_ir import Program
-from nnjit_studio.compiler.process.handlers.registry import State, handles
-from nnjit_studio.compiler.process.operations import (
-    Code,
-    GraphTextRequest,
-    ImportAnySizeRequest,
-    Imported,
-    ImportedAnySize,
-    ImportedGeneration,
-    ImportedSizes,
-    ImportGenerationRequest,
-    ImportRequest,
-    ImportSizesRequest,
-    ObstaclesRequest,
-)
+from nnjit_studio.compiler.importer import BuiltModel, generation
+from nnjit_studio.compiler.importer import obstacles as in_the_way
+from nnjit_studio.compiler.process.handlers.registry import State
+from nnjit_studio.compiler.process.operations import Code, CompiledAnySize
 from nnjit_studio.compiler.process.results import ImportedModel
+from nnjit_studio.model import Generation, GenerationRequest, ImportOptions
 from nnjit_studio.model.survey import Obstacle
+from nnjit_studio.records.candidate import Candidate
 
 
-@handles(ImportRequest)
-def import_onnx(state: State, request: ImportRequest) -> Imported:
-    weights, given = request.weights, request.importing
-    built = import_model(
-        request.path, weights, state.phase, given.shapes, given.winograd, given.half_weights,
-        given.ways, given.loops,
+def import_model(
+    state: State, path: Path, weights: Path, importing: ImportOptions
+) -> ImportedModel:
+    built = importer.import_model(
+        path, weights, state.phase, importing.shapes, importing.winograd, importing.half_weights,
+        importing.ways, importing.loops,
     )  # fmt: skip
-    model, programs = described(built, weights)
-    return Imported(state.keep(programs), model)
+    return kept(state, built, weights)
 
 
-@handles(ObstaclesRequest)
-def obstacles_of_file(state: State, request: ObstaclesRequest) -> tuple[Obstacle, ...]:
-    return obstacles(request.path)
+def obstacles(state: State, path: Path) -> tuple[Obstacle, ...]:
+    return in_the_way.obstacles(path)
 
 
-@handles(ImportGenerationRequest)
-def import_decoder(state: State, request: ImportGenerationRequest) -> ImportedGeneration:
-    built = import_generation(request.path, request.weights, request.wanted, state.phase)
+def import_generation(
+    state: State, path: Path, weights: Path, request: GenerationRequest
+) -> tuple[Generation, list[ImportedModel]]:
+    built = generation.import_generation(path, weights, request, state.phase)
     forms = (built.decode, built.prefill, built.extend)
-    plans = [described(b, request.weights) for b in forms if b is not None]
-    programs = {key: program for _, found in plans for key, program in found.items()}
-    models = tuple(model for model, _ in plans)
-    return ImportedGeneration(state.keep(programs), built.facts, models)
+    return built.facts, [kept(state, form, weights) for form in forms if form is not None]
 
 
-@handles(ImportSizesRequest)
-def import_for_sizes(state: State, request: ImportSizesRequest) -> ImportedSizes:
-    path, weights = request.path, request.weights
-    made = import_sizes(path, weights, request.inputs, request.half_weights, state.phase)
-    plans = [described(built, weights) for built in made.models]
-    programs = {key: program for _, found in plans for key, program in found.items()}
-    return ImportedSizes(state.keep(programs), tuple(model for model, _ in plans), made.notes)
+def import_sizes(
+    state: State,
+    path: Path,
+    weights: Path,
+    inputs: Sequence[Mapping[str, NDArray[Any]]],
+    half_weights: bool,
+) -> tuple[list[ImportedModel], tuple[str, ...]]:
+    made = imports.import_sizes(path, weights, inputs, half_weights, state.phase)
+    return [kept(state, built, weights) for built in made.models], made.notes
 
 
-@handles(ImportAnySizeRequest)
-def import_for_any_size(state: State, request: ImportAnySizeRequest) -> ImportedAnySize:
-    path, weights, feeds = request.path, request.weights, request.inputs
-    if request.guessed:
-        feeds = fitting(path, feeds)
-    half, winners = request.half_weights, request.winners
-    made = import_any(path, weights, feeds, half, state.phase, winners, request.webgpu)
+def compile_any_size(
+    state: State,
+    path: Path,
+    weights: Path,
+    inputs: Mapping[str, NDArray[Any]],
+    half_weights: bool,
+    guessed: bool,
+    winners: Mapping[str, Candidate],
+    webgpu: bool,
+) -> CompiledAnySize | None:
+    feeds = fitting(path, inputs) if guessed else inputs
+    made = imports.import_any(path, weights, feeds, half_weights, state.phase, winners, webgpu)
     if made is None:
-        return ImportedAnySize("")
-    code = tuple(
-        (k.workload, Code(k.tier, k.data, k.sha256, k.panels, k.parallel_extent))
-        for k in made.kernels
-    )
-    return ImportedAnySize(json.dumps(made.plan.to_json()), code, made.notes)
+        return None
+    code = tuple((kernel.workload, Code.of(kernel)) for kernel in made.kernels)
+    return CompiledAnySize(json.dumps(made.plan.to_json()), code, made.notes)
 
 
-@handles(GraphTextRequest)
-def text_after_pass(state: State, request: GraphTextRequest) -> str:
-    given = request.importing
-    return graph_text(
-        request.path, request.dump_after, given.shapes, given.winograd, given.half_weights
+def graph_text(state: State, path: Path, dump_after: str, importing: ImportOptions) -> str:
+    return importer.graph_text(
+        path, dump_after, importing.shapes, importing.winograd, importing.half_weights
     )
 
 
-def described(built: BuiltModel, weights: Path) -> tuple[ImportedModel, Mapping[str, Program]]:
-    """A model without its programs, and they."""
+def kept(state: State, built: BuiltModel, weights: Path) -> ImportedModel:
+    """A model without its programs, which are kept."""
+    state.keep(built.programs)
     packable = frozenset(built.packable)
     facts = built.graph, built.workloads, built.plan, packable, weights
-    return ImportedModel(*facts, built.choices), built.programs
+    return ImportedModel(*facts, built.choices)

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
 
 from nnjit_studio.compiler.onnx_file.attributes import attributes_of
 from nnjit_studio.compiler.oracle.native_decode import NativeDecoder
 from nnjit_studio.compiler.oracle.native_profile import native_profile
 from nnjit_studio.compiler.oracle.onnx_reference import OnnxReference
-from nnjit_studio.compiler.process.handlers.registry import State, handles
-from nnjit_studio.compiler.process.operations import (
-    AttributesRequest,
-    NativeDecoderRequest,
-    NativeRunRequest,
-    NativeTokensRequest,
-    Nodes,
-    ReferenceRequest,
-    ReferenceTensorsRequest,
-    Tensors,
-)
+from nnjit_studio.compiler.process.handlers.registry import State
 from nnjit_studio.errors import UserError
 from nnjit_studio.model.native_run import NativeRun
 
@@ -36,41 +31,37 @@ class _Open:
 _OPEN = _Open()
 
 
-@handles(ReferenceRequest)
-def open_reference(state: State, request: ReferenceRequest) -> Nodes:
+def open_reference(state: State, path: Path) -> list[tuple[str, tuple[str, ...]]]:
     _OPEN.reference = None  # two models at once may be too many
-    _OPEN.reference = reference = OnnxReference(request.path)
+    _OPEN.reference = reference = OnnxReference(path)
     return [(name, tuple(outputs)) for name, outputs in reference.nodes]
 
 
-@handles(ReferenceTensorsRequest)
-def reference_tensors(state: State, request: ReferenceTensorsRequest) -> Tensors:
+def reference_tensors(
+    state: State, feeds: Mapping[str, NDArray[Any]], names: Sequence[str]
+) -> dict[str, NDArray[Any]]:
     if _OPEN.reference is None:
         raise UserError(
             ENDED,
             "Compare again; a model that needs more memory than there is cannot be compared.",
         )
-    return _OPEN.reference.run(request.feeds, request.names)
+    return _OPEN.reference.run(feeds, names)
 
 
-@handles(NativeDecoderRequest)
-def open_decoder(state: State, request: NativeDecoderRequest) -> None:
+def native_decoder(state: State, path: Path, prompt: Sequence[int]) -> None:
     _OPEN.decoder = None  # two models at once may be too many
-    _OPEN.decoder = NativeDecoder(request.path, request.prompt)
+    _OPEN.decoder = NativeDecoder(path, prompt)
 
 
-@handles(NativeTokensRequest)
-def compare_tokens(state: State, request: NativeTokensRequest) -> list[tuple[int, float]]:
+def native_tokens(state: State, tokens: Sequence[int]) -> list[tuple[int, float]]:
     if _OPEN.decoder is None:
         raise UserError(ENDED, "Start the check again.")
-    return [(c.id, c.deficit) for c in _OPEN.decoder.compare(request.tokens)]
+    return [(c.id, c.deficit) for c in _OPEN.decoder.compare(tokens)]
 
 
-@handles(NativeRunRequest)
-def run_natively(state: State, request: NativeRunRequest) -> NativeRun:
-    return native_profile(request.path, request.feeds)
+def native_run(state: State, path: Path, feeds: Mapping[str, NDArray[Any]]) -> NativeRun:
+    return native_profile(path, feeds)
 
 
-@handles(AttributesRequest)
-def attributes(state: State, request: AttributesRequest) -> dict[str, dict[str, str]]:
-    return attributes_of(request.path)
+def onnx_attributes(state: State, path: Path) -> dict[str, dict[str, str]]:
+    return attributes_of(path)

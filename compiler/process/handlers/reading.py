@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from nnjit_studio.compiler.onnx_file.survey import survey
-from nnjit_studio.compiler.process.handlers.registry import State, handles
-from nnjit_studio.compiler.process.operations import SurveyRequest
+from pathlib import Path
+
+from nnjit_studio.compiler.onnx_file import survey as reading
+from nnjit_studio.compiler.process.handlers.registry import State
 from nnjit_studio.model.survey import Survey
 
 
-@handles(SurveyRequest)
-def look_at_file(state: State, request: SurveyRequest) -> Survey:
-    return survey(request.path)
+def survey(state: State, path: Path) -> Survey:
+    return reading.survey(path)

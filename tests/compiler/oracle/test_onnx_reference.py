@@ -72,7 +72,7 @@ def test_a_run_that_never_ends_is_the_models_fault(
     child = compiler._child.process
     assert child is not None and child.pid is not None
     os.kill(child.pid, signal.SIGSTOP)  # it will not answer, however fast it is
-    for name in ("ReferenceTensorsRequest", "ReferenceRequest"):
+    for name in ("reference_tensors", "open_reference"):
         row = replace(OPERATIONS[name], timeout_s=0.0)
         monkeypatch.setitem(OPERATIONS, name, row)
     with pytest.raises(ModelError, match=r"The run in native ONNX Runtime ended: no answer"):

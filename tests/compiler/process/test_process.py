@@ -20,7 +20,6 @@ from nnjit_studio.compiler.process.client import MEMORY_BYTES, CompileProcess
 from nnjit_studio.compiler.process.compiler import Compiler
 from nnjit_studio.compiler.process.handlers import kernels
 from nnjit_studio.compiler.process.handlers.registry import State, handler_of
-from nnjit_studio.compiler.process.operations import FixtureRequest, SurveyRequest
 from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.compiler.process.table import OPERATIONS
 from nnjit_studio.compiler.spelling import program_for
@@ -53,7 +52,7 @@ def test_a_file_is_read_while_the_importer_loads(tmp_path: Path, monkeypatch) ->
     process = multiprocessing.get_context("fork").Process(target=worker.serve, args=served)
     process.start()
     try:
-        codec.send(ours, SurveyRequest.__name__, SurveyRequest(mlp(tmp_path / "mlp.onnx")))
+        codec.send(ours, "survey", (mlp(tmp_path / "mlp.onnx"),))
         assert ours.poll(120) and codec.receive(ours)[0] == "reply"
     finally:
         process.kill()
@@ -158,8 +157,8 @@ def test_late_job_is_killed(
     child = process._child.process
     assert child is not None and child.pid is not None
     os.kill(child.pid, signal.SIGSTOP)  # it will not answer, however fast it is
-    row = replace(OPERATIONS["CompileRequest"], timeout_s=0.0)
-    monkeypatch.setitem(OPERATIONS, "CompileRequest", row)
+    row = replace(OPERATIONS["compile_kernel"], timeout_s=0.0)
+    monkeypatch.setitem(OPERATIONS, "compile_kernel", row)
     result = Compiler(process).compile(model.workloads[0], CANDIDATE, TIERS)
     assert "no answer within 0 s" in result.error
 
@@ -168,7 +167,8 @@ def test_a_reference_gives_signs_of_life(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(kernels, "SIGN_S", 0.0)
     told: list[str] = []
     spec = "matmul:600x8x700:f32"
-    found = kernels.fixture(State(told.append, (), {spec: program_for(spec)}), FixtureRequest(spec))
+    state = State(told.append, lambda programs: None, (), {spec: program_for(spec)})
+    found = kernels.seeded_fixture(state, spec)
     assert len(found.expected) == 1 and len(told) > 3
 
 
@@ -212,7 +212,7 @@ def test_an_interrupt_from_the_terminal_costs_no_job(
 def test_both_ends_agree_on_every_operation(name: str) -> None:
     row = OPERATIONS[name]
     types = get_type_hints(handler_of(row))
-    assert (types["request"], types["return"]) == (row.request, row.reply)
+    assert list({"state": State, **row.types}.items()) == list(types.items())
 
 
 def test_a_caller_that_leaves_early_costs_the_next_job_nothing(

@@ -10,13 +10,8 @@ import numpy as np
 import pytest
 
 from nnjit_studio.compiler.process import codec
-from nnjit_studio.compiler.process.operations import (
-    Failure,
-    ReferenceTensorsRequest,
-    RestoreRequest,
-    Tensors,
-    WithPrograms,
-)
+from nnjit_studio.compiler.process.operations import Failure
+from nnjit_studio.compiler.process.table import OPERATIONS
 from nnjit_studio.errors import BugError
 
 
@@ -40,7 +35,7 @@ def travelled(message: object) -> bytes:
     ids=["rows", "columns", "scalar", "empty", "flags"],
 )
 def test_arrays_arrive_as_they_are(array: np.ndarray) -> None:  # type: ignore[type-arg]
-    found = codec.decode(travelled({"x": array}), Tensors)["x"]
+    found = codec.decode(travelled({"x": array}), OPERATIONS["reference_tensors"].reply)["x"]
     assert (found.dtype, found.shape) == (array.dtype, array.shape)
     assert found.tobytes() == array.tobytes()
 
@@ -51,16 +46,16 @@ def test_programs_are_never_unpickled_on_the_way(tmp_path: Path) -> None:
             return (open, (str(tmp_path / "opened"), "w"))
 
     data = {"w": pickle.dumps(Bomb())}
-    for message in (WithPrograms(data), RestoreRequest(data)):
-        assert codec.decode(travelled(message), type(message)).programs == data
+    for message, made in ((data, dict[str, bytes]), ((data,), OPERATIONS["restore"].request)):
+        assert codec.decode(travelled(message), made) == message
     assert not (tmp_path / "opened").exists()
 
 
 def test_what_is_no_such_message_is_refused() -> None:
     body = travelled(Failure("It failed.", "", "UserError"))
     for wrong in (body, body[:-1], b"", b"\x80\x04}."):
-        with pytest.raises(BugError, match="no ReferenceTensorsRequest"):
-            codec.decode(wrong, ReferenceTensorsRequest)
+        with pytest.raises(BugError, match="no tuple"):
+            codec.decode(wrong, OPERATIONS["reference_tensors"].request)
 
 
 def test_an_object_that_is_no_data_cannot_be_sent() -> None:
