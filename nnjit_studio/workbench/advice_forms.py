@@ -12,11 +12,11 @@ from nnjit_studio.advice.sizes import resized
 from nnjit_studio.bundle import BundleParts, engine_files, write_folder
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import ImportOptions
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.model.recipe import OUTPUTS, Derived, Recipe
 from nnjit_studio.records import TIERS
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.workbench.model import ModelOnPage
-from nnjit_studio.workbench.open_model import Feeds
 from nnjit_studio.workbench.runners import tiers_of_backend
 
 BASE = "untouched"

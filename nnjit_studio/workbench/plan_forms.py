@@ -13,6 +13,7 @@ from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.engine.runner.rival import RivalModel
 from nnjit_studio.errors import BugError, UserError
 from nnjit_studio.model import ImportOptions
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.model.memory import forecast
 from nnjit_studio.model.plan_choice import PlanChoice
 from nnjit_studio.records import Kernel, KernelKey, MeasurePolicy, Trial
@@ -20,7 +21,6 @@ from nnjit_studio.tuner.events import Event
 from nnjit_studio.tuner.plan.rounds import KIND, PlanOptions, PlanRounds
 from nnjit_studio.tuner.protocols import Records
 from nnjit_studio.workbench.model import ModelOnPage
-from nnjit_studio.workbench.open_model import Feeds
 from nnjit_studio.workbench.page import SystemClock
 from nnjit_studio.workbench.stored_plan import digest_of, plan_key
 
