@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nnjit_studio.compiler.process.client import CompileProcess
@@ -11,7 +11,7 @@ from nnjit_studio.compiler.process.results import KernelTexts
 from nnjit_studio.compiler.version import COMPILER_VERSION
 from nnjit_studio.errors import CompileError
 from nnjit_studio.model import Workload
-from nnjit_studio.records import CompileResult, Fixture
+from nnjit_studio.records import CompileResult, Fixture, Kernel
 from nnjit_studio.records.candidate import settings_of
 from nnjit_studio.records.gpu_candidate import AnyCandidate
 
@@ -41,6 +41,36 @@ class Compiler:
             return CompileResult(workload.key, candidate, error=e.error)
         kernels = tuple(code.kernel(workload.key, candidate) for code in reply.codes)
         return CompileResult(workload.key, candidate, kernels, reply.ms, reply.pass_ms)
+
+    def kernels(
+        self, workload: Workload, candidate: AnyCandidate | None, tiers: Sequence[str]
+    ) -> tuple[Kernel, ...]:
+        """A kernel for each tier.
+
+        Raises
+        ------
+        CompileError
+            When the candidate does not compile.
+        """
+        result = self.compile(workload, candidate, tiers)
+        if result.error:
+            raise CompileError(f"{workload.name} does not compile: {result.error}")
+        return result.kernels
+
+    def kernels_of_all(
+        self,
+        workloads: Iterable[Workload],
+        chosen: Mapping[str, AnyCandidate | None],
+        tiers: Sequence[str],
+    ) -> list[Kernel]:
+        """The same of several, with the settings of each by its key.
+
+        Raises
+        ------
+        CompileError
+            When one does not compile.
+        """
+        return [k for w in workloads for k in self.kernels(w, chosen[w.key], tiers)]
 
     def dump(
         self,

@@ -216,8 +216,8 @@ def as_text(found: BackendComparison, top: int | None = None) -> str:
     return "\n\n".join(("\n".join(why(found)), *tables))
 
 
-def _short(name: str, width: int = 35) -> str:
-    return name if len(name) <= width else "…" + name[1 - width :]
+def _short(name: str) -> str:
+    return name if len(name) <= 35 else "…" + name[-34:]
 
 
 def _share(part: float, whole: float) -> str:

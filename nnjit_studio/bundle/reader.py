@@ -31,7 +31,7 @@ from nnjit_studio.model.open_plan import OPEN_VERSION, OpenPlan
 from nnjit_studio.model.plan import PLAN_VERSIONS
 from nnjit_studio.records import GPU_TIERS, TIERS, Kernel
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS, Candidate
-from nnjit_studio.records.gpu_candidate import GpuCandidate, parse_candidate
+from nnjit_studio.records.gpu_candidate import GpuCandidate, candidate_of
 from nnjit_studio.wasm_file.kernel import kernel_pointers
 
 CHUNK_BYTES = 1 << 20
@@ -110,7 +110,7 @@ def read_bundle(path: Path) -> Bundle:
         kernels = [
             Kernel(
                 kernel.workload,
-                None if kernel.settings == DEFAULT_SETTINGS else parse_candidate(kernel.settings),
+                candidate_of(kernel.settings),
                 tier,
                 _read(archive, file.file, LIMIT_BYTES["kernel"]),
                 file.sha256,

@@ -26,7 +26,7 @@ from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.model import ImportOptions
 from nnjit_studio.records import GPU_TIERS, TIERS, CompileResult, DeviceProfile
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS, settings_of
-from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
+from nnjit_studio.records.gpu_candidate import candidate_of
 from nnjit_studio.support.tables import text_table
 
 EMIT = "emit"
@@ -50,10 +50,6 @@ def parse_passes(text: str | None) -> tuple[str, ...] | None:
 def check_pass(name: str, known: tuple[str, ...]) -> None:
     if name not in known:
         raise UserError(f"There is no pass {name!r} to choose.", f"Use {', '.join(known)}.")
-
-
-def parse_settings(text: str) -> AnyCandidate | None:
-    return None if text == DEFAULT_SETTINGS else parse_candidate(text)
 
 
 def tier_of(backend: str, tier: str | None) -> str:
@@ -137,7 +133,7 @@ def compile_kernel(
     if not looks_like_spec(workload) and Path(workload).suffix == ".onnx":
         graph_passes(Path(workload), options, importing, as_json)
         return
-    candidate, chosen = parse_settings(options.settings), parse_passes(options.passes)
+    candidate, chosen = candidate_of(options.settings), parse_passes(options.passes)
     tier, dumped = tier_of(options.backend, options.tier), options.dumped_pass()
     inspected: dict[str, Any] = {}
     with closing(CompileProcess()) as process:

@@ -27,7 +27,7 @@ from nnjit_studio.analysis.profile import (
 from nnjit_studio.analysis.profile.compare import as_csv, as_markdown
 from nnjit_studio.analysis.profile.compare import as_text as comparison_text
 from nnjit_studio.analysis.profile.memory import as_text as memory_text
-from nnjit_studio.cli.common import INPUTS, JSON, MODEL, answer, load_inputs, note
+from nnjit_studio.cli.common import INPUTS, JSON, MODEL, answer, note
 from nnjit_studio.cli.import_options import IMPORTING, sizes_of_options
 from nnjit_studio.cli.running import workbench
 from nnjit_studio.cli.target_options import target_options
@@ -36,12 +36,12 @@ from nnjit_studio.compiler.process.client import CompileProcess
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import ImportOptions
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.model.memory import check_fits, forecast, live_bytes
 from nnjit_studio.records.backend import WASM
 from nnjit_studio.records.target_options import TargetOptions
 from nnjit_studio.support.files import write_json
 from nnjit_studio.workbench import jobs
-from nnjit_studio.workbench.open_model import Feeds
 
 TABLES = {"text": comparison_text, "markdown": as_markdown, "csv": as_csv}
 
@@ -73,7 +73,7 @@ class ProfileOptions:
     table: str = option(
         "text", "Output format of --compare.", flag="--format", type=click.Choice([*TABLES])
     )
-    inputs: Path | None = same(INPUTS)
+    inputs: Feeds | None = same(INPUTS)
 
 
 @verb()
@@ -95,9 +95,8 @@ def profile(
     if options.forecast:
         print_forecast(model, importing, as_json)
         return
-    feeds = load_inputs(options.inputs)
     if options.sizes:
-        print_sizes(model, feeds, options, (importing, target), as_json)
+        print_sizes(model, options, (importing, target), as_json)
         return
     for out in filter(None, (options.trace, options.save, options.explorer)):
         out.parent.mkdir(parents=True, exist_ok=True)  # what is refused is refused before the work
@@ -107,7 +106,7 @@ def profile(
         def work() -> ModelProfile:
             bench.page.connect()  # the page is there before the model's cold start
             before = renderer_memory()
-            bench.open_model(model, note, feeds)
+            bench.open_model(model, note, options.inputs)
             return jobs.profile(bench.model, note, options.runs, renderers_before=before)
 
         found = opened.run(work)
@@ -129,7 +128,6 @@ def write_files(found: ModelProfile, options: ProfileOptions) -> None:
 
 def print_sizes(
     model: Path,
-    feeds: Feeds | None,
     options: ProfileOptions,
     settings: tuple[ImportOptions, TargetOptions],
     as_json: bool,
@@ -144,7 +142,9 @@ def print_sizes(
     with workbench(target, importing, opens=KernelDatabase.open_for_reading) as opened:
         bench = opened.bench
         found = opened.run(
-            lambda: jobs.profile_sizes(bench, model, options.sizes, feeds, note, options.runs)
+            lambda: jobs.profile_sizes(
+                bench, model, options.sizes, options.inputs, note, options.runs
+            )
         )
     if options.save is not None:
         write_json(options.save, found.to_json())
@@ -179,7 +179,7 @@ def diff(
         "Largest error, relative to the tensor's scale, that still counts as equal.",
         type=AT_LEAST_0,
     ),
-    inputs: Path | None = INPUTS,
+    inputs: Feeds | None = INPUTS,
     target: TargetOptions = target_options(),
     as_json: bool = JSON,
 ) -> None:
@@ -187,12 +187,11 @@ def diff(
 
     Exits with 1 when a tensor differs by more than the tolerance.
     """
-    feeds = load_inputs(inputs)
     with workbench(target, importing, opens=KernelDatabase.open_for_reading) as opened:
         bench = opened.bench
 
         def work() -> Diff:
-            bench.open_model(model, note, feeds)
+            bench.open_model(model, note, inputs)
             return jobs.diff(bench.model, node, note, tolerance)
 
         found = opened.run(work)
@@ -207,7 +206,7 @@ def faster(
     model: Path = MODEL,
     runs: int = option(20, "Timed runs.", type=click.IntRange(2, 10_000)),
     top: int = option(20, "Steps shown.", type=COUNT),
-    inputs: Path | None = INPUTS,
+    inputs: Feeds | None = INPUTS,
     target: TargetOptions = target_options("target", "gpu", "threads", "no_sandbox", "database"),
     as_json: bool = JSON,
 ) -> None:
@@ -216,7 +215,6 @@ def faster(
     Both run MODEL in the same page with their best known kernels, whole and step by step;
     transfers of inputs and outputs are timed apart, and the result says why one is faster.
     """
-    feeds = load_inputs(inputs)
     with workbench(
         replace(target, backend="webgpu"), importing, opens=KernelDatabase.open_for_reading
     ) as opened:
@@ -225,7 +223,7 @@ def faster(
 
         def work() -> BackendComparison:
             jobs.use_backend(bench.model, WASM)
-            bench.open_model(model, note, feeds)
+            bench.open_model(model, note, inputs)
             return jobs.compare_backends(bench.model, note, runs, on_gpu)
 
         found = opened.run(work)

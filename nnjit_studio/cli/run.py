@@ -23,38 +23,39 @@ from nnjit_studio.bundle.demo import read_overrides
 from nnjit_studio.bundle.proof import prove
 from nnjit_studio.bundle.sizes import check_budget
 from nnjit_studio.cli.common import (
+    ARRAYS,
     INPUTS,
     JSON,
     MODEL,
     answer,
     database_path,
-    load_inputs,
     note,
 )
 from nnjit_studio.cli.import_options import IMPORTING
 from nnjit_studio.cli.running import workbench
 from nnjit_studio.cli.target_options import target_options
-from nnjit_studio.cli.verbs import FILE, FOLDER, OUTPUT, PATH, argument, option, verb
+from nnjit_studio.cli.verbs import FOLDER, OUTPUT, PATH, argument, option, verb
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.errors import BundleError, ModelError, UserError
 from nnjit_studio.model import ImportOptions
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.records import DeviceProfile, Inference
 from nnjit_studio.records.target_options import TargetOptions
 from nnjit_studio.support.files import replacing
 from nnjit_studio.workbench import Workbench, jobs
-from nnjit_studio.workbench.open_model import Feeds, size_name
+from nnjit_studio.workbench.open_model import size_name
 
 
 @verb("run")
 def run_model(
     importing: ImportOptions = IMPORTING,
     model: Path = MODEL,
-    inputs: tuple[Path, ...] = option(
+    inputs: tuple[Feeds, ...] = option(
         None,
         "Input arrays by name, an .npz file. Given several times, the model runs at the sizes of "
         "each, from one import.",
         multiple=True,
-        type=FILE,
+        type=ARRAYS,
     ),
     outputs: tuple[Path, ...] = option(
         None,
@@ -72,21 +73,19 @@ def run_model(
             f"There are {len(inputs)} --inputs, but {len(outputs)} --outputs.",
             "Give as many files for outputs as for inputs.",
         )
-    feeds = [load_inputs(path) for path in inputs]
     notes: tuple[str, ...] = ()
     with workbench(target, importing, opens=KernelDatabase.open_for_reading) as opened:
         bench = opened.bench
 
         def work() -> tuple[list[Inference], DeviceProfile]:
             nonlocal notes
-            if len(feeds) < 2:
-                bench.open_model(model, note, feeds[0] if feeds else None)
+            if len(inputs) < 2:
+                bench.open_model(model, note, inputs[0] if inputs else None)
                 bench.model.register_best()
                 return [bench.model.infer()], bench.page.connect()
-            given = [each for each in feeds if each is not None]
-            _, notes = bench.open_sizes(model, given, note)
+            _, notes = bench.open_sizes(model, inputs, note)
             bench.model.register_best()
-            runs = [bench.model.infer_on(size_name(i), each) for i, each in enumerate(given)]
+            runs = [bench.model.infer_on(size_name(i), each) for i, each in enumerate(inputs)]
             return runs, bench.page.connect()
 
         results, device = opened.run(work)
@@ -142,7 +141,7 @@ def export(
     share: str = option(
         "", "The only address that the page may send times of candidates to; none by default."
     ),
-    inputs: Path | None = INPUTS,
+    inputs: Feeds | None = INPUTS,
     demo: tuple[str, ...] = option(
         None,
         "NAME=KIND: what the bundle's page takes an input or output for: picture, sound, text, "
@@ -166,7 +165,7 @@ def export(
     """
     tuning = _tuning(candidates, programs, share)
     signer = None if sign is None else signing_key(sign)
-    feeds, kinds = load_inputs(inputs), read_overrides(demo)
+    kinds = read_overrides(demo)
     shard_bytes = round(shard_mb * 2**20)
     bench = Workbench(
         database_path(target.database),
@@ -179,9 +178,9 @@ def export(
         with _within(budget_mb, output) as out:
             path = None
             if tuning is None:
-                path = _any_size(bench, model, out, feeds, kinds, shard_bytes, bool(webgpu))
+                path = _any_size(bench, model, out, inputs, kinds, shard_bytes, bool(webgpu))
             if path is None:
-                bench.open_offline(model, note, feeds)
+                bench.open_offline(model, note, inputs)
                 jobs.export(bench.model, out, True, webgpu, tuning, kinds, shard_bytes)
                 if programs:
                     jobs.write_programs(bench.model, programs)

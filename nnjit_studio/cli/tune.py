@@ -15,7 +15,6 @@ from nnjit_studio.cli.common import (
     INPUTS,
     JSON,
     MODEL,
-    load_inputs,
     note,
     print_json,
     say,
@@ -27,6 +26,7 @@ from nnjit_studio.cli.target_options import target_options
 from nnjit_studio.cli.verbs import AT_LEAST_0, OUTPUT, group, option, same, verb
 from nnjit_studio.errors import NnjitError, UserError
 from nnjit_studio.model import ImportOptions
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.records.serving import ServeOptions
 from nnjit_studio.records.target_options import TargetOptions
 from nnjit_studio.support.files import replacing
@@ -76,7 +76,7 @@ class SessionOptions:
         "the question names no kernel.",
         flag="--from",
     )
-    inputs: Path | None = same(INPUTS)
+    inputs: Feeds | None = same(INPUTS)
     plot: Path | None = option(
         None, "Write a plot of the progress over rounds and seconds, .png or .svg.", type=OUTPUT
     )
@@ -94,12 +94,11 @@ def tune(
     """Tune MODEL in the target; with --json, print events as JSON lines, the summary last."""
     if options.plot is not None:
         check_plot(options.plot)
-    feeds = load_inputs(options.inputs)
     with workbench(target, importing) as opened:
         bench, quick = opened.bench, options.full_speed
 
         def work() -> None:
-            bench.open_model(model, note, feeds)
+            bench.open_model(model, note, options.inputs)
             if options.interval_ms is not None:
                 share = None if quick else options.budget / 100
                 bench.model.serve(ServeOptions(options.interval_ms, share))

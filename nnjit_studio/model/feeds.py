@@ -1,17 +1,26 @@
-"""Inputs for a model of which nothing else is known: seeded, and valid for what names tell."""
+"""Inputs of a model: read from a file, or seeded and valid for what names tell."""
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nnjit_studio.errors import UserError
 from nnjit_studio.model.graph import NUMPY_DTYPES, TensorSpec
 
+Feeds = Mapping[str, NDArray[Any]]
+"""Inputs by name."""
 VOCABULARY = 1000
 """Token ids are drawn below it: a valid index of every vocabulary."""
+_BAD_ZIP = (zipfile.BadZipFile, zlib.error, NotImplementedError)
+_LEAST_UNPACKED, _RATIO = 256 << 20, 20
+"""Bytes that any file of arrays may unpack to, and times its size from there on."""
 
 
 def values_of(feeds: Mapping[str, NDArray[Any]]) -> dict[str, int]:
@@ -57,3 +66,36 @@ def session_feeds(session: Any, dims: Mapping[str, int]) -> dict[str, NDArray[An
         ids = rng.integers(2, 50, shape) if fixed is None else np.full(shape, fixed)
         feeds[port.name] = ids.astype(whole)
     return feeds
+
+
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """All arrays of an ``.npz`` file by name, float64 as float32.
+
+    Raises
+    ------
+    UserError
+        When it cannot be read, or unpacks to more than a real file would.
+    """
+    try:
+        if not path.is_file() and path.exists():
+            raise ValueError  # opening a FIFO would wait for ever
+        with zipfile.ZipFile(path) as stored:
+            unpacked = sum(member.file_size for member in stored.infolist())
+        if unpacked > max(_LEAST_UNPACKED, _RATIO * path.stat().st_size):
+            raise UserError(
+                f"{str(path)!r} unpacks to {unpacked >> 20} MiB, too much for a file of its size.",
+                "Write it with numpy.savez, uncompressed.",
+            )
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return {name: _single(arrays[name]) for name in arrays.files}
+    except FileNotFoundError as e:
+        raise UserError(f"There is no file {str(path)!r}.", "Check the path.") from e
+    except (OSError, EOFError, MemoryError, ValueError, TypeError, *_BAD_ZIP) as e:
+        raise UserError(
+            f"{str(path)!r} is not an .npz file of arrays.", "Write it with numpy.savez."
+        ) from e
+
+
+def _single(array: NDArray[Any]) -> NDArray[Any]:
+    """NumPy's floats are float64 unless it is told otherwise; no input here is."""
+    return array.astype(np.float32) if array.dtype == np.float64 else array

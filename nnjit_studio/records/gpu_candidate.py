@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnjit_studio.records.candidate import Candidate, Tiles
+from nnjit_studio.records.candidate import DEFAULT_SETTINGS, Candidate, Tiles
 
 VECTOR_WIDTHS = (1, 2, 4)
 
@@ -55,3 +55,14 @@ def parse_candidate(text: str) -> AnyCandidate:
     """
     names = {part.split("=", 1)[0].strip() for part in text.split(",")}
     return GpuCandidate.parse(text) if "split" in names else Candidate.parse(text)
+
+
+def candidate_of(settings: str) -> AnyCandidate | None:
+    """The inverse of :func:`~nnjit_studio.records.candidate.settings_of`, of both kinds.
+
+    Raises
+    ------
+    UserError
+        As of :func:`parse_candidate`.
+    """
+    return None if settings == DEFAULT_SETTINGS else parse_candidate(settings)

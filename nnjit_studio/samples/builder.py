@@ -129,10 +129,10 @@ class Builder:
         weight = self.weight(f"{name}.weight", n, k, scale=k**-0.5)
         return self.op("Gemm", x, weight, self.weight(f"{name}.bias", n, scale=0.1), transB=1)
 
-    def norm(self, name: str, x: str, n: int, eps: float = 1e-5) -> str:
+    def norm(self, name: str, x: str, n: int) -> str:
         scale = self.weight(f"{name}.weight", n, scale=0.1, mean=1.0)
         shift = self.weight(f"{name}.bias", n, scale=0.1)
-        return self.op("LayerNormalization", x, scale, shift, axis=-1, epsilon=eps)
+        return self.op("LayerNormalization", x, scale, shift, axis=-1, epsilon=1e-5)
 
     def embedding(self, name: str, ids: str, rows: int, n: int) -> str:
         return self.op("Gather", self.weight(f"{name}.weight", rows, n, scale=0.1), ids, axis=0)

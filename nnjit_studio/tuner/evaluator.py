@@ -133,12 +133,15 @@ class Evaluator:
         if kernel.sha256 in state.measured:
             same = f"the same bytes as {state.measured[kernel.sha256]}"
             return self._recorded(compiled, state, None, Verdict("duplicate", same))
-        result, verdict = yield from self._looks(kernel, state, policy)
         kernels = (kernel, state.incumbent)
+        flops, peak = state.workload.flops, self._ceiling.peak(state.workload.kind)
+        steps = looks(self._runner, *kernels, flops, peak, policy, self._thresholds)
+        result, verdict = yield from self._told(steps, kernel, state, "check", "duel")
         result, verdict = self._ceiling.judged(result, verdict, state.workload, kernels, policy)
         place = None
         if verdict.state == "won" and self._trials is not None:
-            place = yield from self._tried(self._trials, kernel, state, policy)
+            trial = self._trials.of(kernel, policy.max_ms, self._thresholds)
+            place = yield from self._told(trial, kernel, state, "place")
             verdict = settled_in_place(verdict, place)
         if verdict.state == "won" and self._others:
             others = self._compile_now(state.workload, compiled.candidate, self._others)
@@ -148,31 +151,18 @@ class Evaluator:
             self.total_ms += result.total_ms
         return self._recorded(compiled, state, result, verdict, place)
 
-    def _tried(
-        self, trials: Trials, kernel: Kernel, state: WorkloadState, policy: MeasurePolicy
-    ) -> Generator[Trying, None, InPlace]:
-        steps = trials.of(kernel, policy.max_ms, self._thresholds)
-        while True:
-            try:
-                pairs = next(steps)
-            except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]
-            yield Trying(self._t_s(), state.workload.key, kernel.settings, "place", pairs)
-
-    def _looks(
-        self, kernel: Kernel, state: WorkloadState, policy: MeasurePolicy
-    ) -> Generator[Trying, None, tuple[RunResult, Verdict]]:
-        flops, thresholds = state.workload.flops, self._thresholds
-        peak = self._ceiling.peak(state.workload.kind)
-        steps = looks(self._runner, kernel, state.incumbent, flops, peak, policy, thresholds)
-        phase = "check"
+    def _told(
+        self, steps: Generator[int, None, T], kernel: Kernel, state: WorkloadState, *phases: str
+    ) -> Generator[Trying, None, T]:
+        """What the steps come to; the first is told as the first phase, all others as the last."""
+        phase, then = phases[0], phases[-1]
         while True:
             try:
                 pairs = next(steps)
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]
             yield Trying(self._t_s(), state.workload.key, kernel.settings, phase, pairs)
-            phase = "duel"
+            phase = then
 
     def _with_other_tiers(
         self, verdict: Verdict, compiled: CompileResult, tuned: Kernel

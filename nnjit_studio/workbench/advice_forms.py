@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,16 +10,14 @@ from nnjit_studio.advice.measure import Form, as_fed
 from nnjit_studio.advice.records import Row
 from nnjit_studio.advice.sizes import resized
 from nnjit_studio.bundle import BundleParts, engine_files, write_folder
-from nnjit_studio.compiler.process.results import ImportedModel
-from nnjit_studio.errors import CompileError, UserError
+from nnjit_studio.errors import UserError
 from nnjit_studio.model import ImportOptions
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.model.recipe import OUTPUTS, Derived, Recipe
-from nnjit_studio.records import TIERS, Kernel
+from nnjit_studio.records import TIERS
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.workbench.model import ModelOnPage
-from nnjit_studio.workbench.open_model import Feeds
 from nnjit_studio.workbench.runners import tiers_of_backend
-from nnjit_studio.workbench.stored_best import stored_best
 
 BASE = "untouched"
 
@@ -98,7 +95,8 @@ def of_file(model: ModelOnPage, plain: Plain, folder: Path, name: str = BASE) ->
         with page.compiler_killed_on_cancel():
             made = page.process.import_model(plain.path, weights, importing=plain.importing)
         plan = made.plan
-        parts = BundleParts(plan, weights, kernels_of(model, made, TIERS), engine_files())
+        kernels = model.kernels(TIERS, WASM, made.workloads)
+        parts = BundleParts(plan, weights, kernels, engine_files())
         source = _written(parts, folder, name)
     finally:
         weights.unlink(missing_ok=True)
@@ -159,27 +157,6 @@ def _on_gpu(model: ModelOnPage, name: str, folder: Path) -> Made:
     feeds = as_fed(model.feeds, plan.input_specs)
     form = Form(name, source, feeds, plan.output_specs, page.threads, "webgpu")
     return Made(form, opened.path)
-
-
-def kernels_of(model: ModelOnPage, made: ImportedModel, tiers: Sequence[str]) -> list[Kernel]:
-    """The best known kernel of every workload of a form: the session's, else the database's.
-
-    Raises
-    ------
-    CompileError
-        When a workload has none.
-    """
-    page = model.page
-    here = page.here(WASM)
-    kernels: list[Kernel] = []
-    for workload in made.workloads:
-        known = stored_best(page.database, workload, here) if workload.tunable else None
-        chosen = model.chosen.get(workload.key, known)
-        result = page.compiler.compile(workload, chosen, tiers)
-        if result.error:
-            raise CompileError(f"{workload.name} does not compile: {result.error}")
-        kernels += result.kernels
-    return kernels
 
 
 def _written(parts: BundleParts, folder: Path, name: str) -> str:

@@ -10,14 +10,15 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from nnjit_studio.errors import CompileError, NnjitError, UserError
+from nnjit_studio.errors import NnjitError, UserError
 from nnjit_studio.model import Generated, Generation, Plan, Sampling, Token, Workload
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.records import Inference, Kernel, Tap
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.gpu_candidate import AnyCandidate
 from nnjit_studio.records.serving import ServeOptions, ServingStats
 from nnjit_studio.tuner.events import Event
-from nnjit_studio.workbench.open_model import Feeds, OpenModel, example_feeds
+from nnjit_studio.workbench.open_model import OpenModel, example_feeds
 from nnjit_studio.workbench.page import EnginePage
 from nnjit_studio.workbench.phases import DONE, OnPhase, Phases, quiet
 from nnjit_studio.workbench.runners import GpuGone, tiers_of_backend
@@ -181,10 +182,13 @@ class ModelOnPage:
         """Settle the settings of a workload, by its key."""
         self.chosen = {**self.chosen, workload: candidate}
 
-    def choose_known(self, backend: Backend | None = None) -> dict[str, AnyCandidate | None]:
+    def choose_known(
+        self, backend: Backend | None = None, workloads: Sequence[Workload] | None = None
+    ) -> dict[str, AnyCandidate | None]:
         """The best known settings of every workload: this session's, else the database's.
 
         ``backend`` is the page's own when None; of another one the database alone tells.
+        ``workloads`` are those of another form of the open model, where they are not its own.
         """
         backend = backend or self.page.backend
         model, database = self.current, self.page.database
@@ -201,25 +205,25 @@ class ModelOnPage:
             else stored_best(database, w, here)
             if w.tunable
             else None
-            for w in model.workloads
+            for w in workloads or model.workloads
         }
 
-    def kernels(self, tiers: Sequence[str], backend: Backend | None = None) -> list[Kernel]:
-        """The best known kernel of every workload in the given tiers, of a backend's.
+    def kernels(
+        self,
+        tiers: Sequence[str],
+        backend: Backend | None = None,
+        workloads: Sequence[Workload] | None = None,
+    ) -> list[Kernel]:
+        """The best known kernel of every workload in the given tiers; as :meth:`choose_known`.
 
         Raises
         ------
         CompileError
             When a workload has none.
         """
-        chosen = self.choose_known(backend)
-        kernels: list[Kernel] = []
-        for workload in self.current.workloads:
-            result = self.page.compiler.compile(workload, chosen[workload.key], tiers)
-            if result.error:
-                raise CompileError(f"{workload.name} does not compile: {result.error}")
-            kernels += result.kernels
-        return kernels
+        chosen = self.choose_known(backend, workloads)
+        every = workloads or self.current.workloads
+        return self.page.compiler.kernels_of_all(every, chosen, tiers)
 
     def register_best(self, on_phase: OnPhase = quiet) -> None:
         """Give the page the best known kernels, for runs and profiles without tuning."""

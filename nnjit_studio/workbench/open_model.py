@@ -24,6 +24,7 @@ from nnjit_studio.model import (
     TensorSpec,
     Workload,
 )
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.model.memory import check_fits, forecast
 from nnjit_studio.workbench.page import EnginePage
 from nnjit_studio.workbench.phases import DONE, OnPhase, Phases, quiet
@@ -31,8 +32,6 @@ from nnjit_studio.workbench.stored_plan import stored_ways
 
 log = logging.getLogger(__name__)
 
-Feeds = Mapping[str, NDArray[Any]]
-"""Inputs by name."""
 MAIN = ""
 """The page's name of the plan that runs when none is named."""
 PREFILL = "prefill"

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.engine.runner.rival import RivalModel
-from nnjit_studio.errors import BugError, CompileError, UserError
+from nnjit_studio.errors import BugError, UserError
 from nnjit_studio.model import ImportOptions
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.model.memory import forecast
 from nnjit_studio.model.plan_choice import PlanChoice
 from nnjit_studio.records import Kernel, KernelKey, MeasurePolicy, Trial
@@ -20,9 +21,7 @@ from nnjit_studio.tuner.events import Event
 from nnjit_studio.tuner.plan.rounds import KIND, PlanOptions, PlanRounds
 from nnjit_studio.tuner.protocols import Records
 from nnjit_studio.workbench.model import ModelOnPage
-from nnjit_studio.workbench.open_model import Feeds
 from nnjit_studio.workbench.page import SystemClock
-from nnjit_studio.workbench.stored_best import stored_best
 from nnjit_studio.workbench.stored_plan import digest_of, plan_key
 
 MOST_BYTES = 2 << 30
@@ -74,26 +73,13 @@ class PlanForms:
             both = sum(forecast(plan).wasm_bytes for plan in (made.plan, opened.plan))
             if both > MOST_BYTES:
                 raise UserError(f"Two forms of the model take {both / 2**20:.0f} MiB together.")
-            kernels = self._kernels(made)
+            kernels = self._model.kernels((page.connect().best_tier,), None, made.workloads)
             rival = RivalModel(page.runner, made.plan, weights)
             rival.register(kernels)
         except BaseException:
             weights.unlink(missing_ok=True)
             raise
         self._made = made, importing, rival, kernels
-
-    def _kernels(self, made: ImportedModel) -> list[Kernel]:
-        """The best that is known for each of its workloads, as the form that runs has them."""
-        model, page = self._model, self._model.page
-        here, tier = page.here(page.backend), (page.connect().best_tier,)
-        kernels: list[Kernel] = []
-        for workload in made.workloads:
-            known = stored_best(page.database, workload, here) if workload.tunable else None
-            result = page.compiler.compile(workload, model.chosen.get(workload.key, known), tier)
-            if result.error:
-                raise CompileError(f"{workload.name} does not compile: {result.error}")
-            kernels += result.kernels
-        return kernels
 
     def difference(self) -> float:
         """On the model's inputs, and on others where they are real numbers."""

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from nnjit_studio.compiler.process.compiler import Compiler
 from nnjit_studio.database import KernelDatabase
-from nnjit_studio.errors import CompileError, PageError
+from nnjit_studio.errors import PageError
 from nnjit_studio.model import Plan, Workload
 from nnjit_studio.records import DeviceProfile, KernelKey
-from nnjit_studio.records.candidate import DEFAULT_SETTINGS
-from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
+from nnjit_studio.records.gpu_candidate import AnyCandidate, candidate_of
 from nnjit_studio.records.outcomes import TIMED
 from nnjit_studio.space.lite_space import build_lite_space
 from nnjit_studio.workbench.open_model import MAIN, OpenModel
@@ -94,10 +93,8 @@ def _options(
             best[width] = _Option(ms, candidate)
 
     per_gflops = workload.flops / 1e6
-    compiled = compiler.compile(workload, None, (device.best_tier,))
-    if compiled.error:
-        raise CompileError(f"{workload.name} does not compile: {compiled.error}")
-    offer(_width(compiled.kernels[0].panels), per_gflops / _DEFAULT_GFLOPS, None)
+    (default,) = compiler.kernels(workload, None, (device.best_tier,))
+    offer(_width(default.panels), per_gflops / _DEFAULT_GFLOPS, None)
     untried = build_lite_space(workload, device, True).wasm_candidates if packable else ()
     for candidate in untried:
         width = candidate.x0 if candidate.pack else 0
@@ -110,9 +107,7 @@ def _options(
         slowest = 2 * max(r.median_ms for r in known)
         best = {w: _Option(max(o.ms, slowest), o.candidate) for w, o in best.items()}
     for record in known:
-        default = record.settings == DEFAULT_SETTINGS
-        measured = None if default else parse_candidate(record.settings)
-        offer(_width(record.panels), record.median_ms, measured)
+        offer(_width(record.panels), record.median_ms, candidate_of(record.settings))
     return best
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nnjit_studio.bundle import Candidates, trial_memory
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.device.host import host_profile
-from nnjit_studio.errors import CompileError, UserError
+from nnjit_studio.errors import UserError
 from nnjit_studio.model import Workload
 from nnjit_studio.records import TIERS, DeviceProfile, Kernel, TuningRecord
 from nnjit_studio.records.backend import WASM
@@ -42,10 +42,8 @@ def spare_kernels(model: ModelOnPage, count: int, share: str = "") -> Candidates
     for workload in opened.workloads:
         if not workload.tunable:
             continue
-        mine = page.compiler.compile(workload, chosen[workload.key], TIERS)
-        if mine.error:
-            raise CompileError(f"{workload.name} does not compile: {mine.error}")
-        known = {k.sha256 for k in mine.kernels}
+        mine = page.compiler.kernels(workload, chosen[workload.key], TIERS)
+        known = {k.sha256 for k in mine}
         found: list[Kernel] = []
         taken = 0
         packable = workload.key in opened.packable

@@ -10,8 +10,8 @@ from nnjit_studio.device.measured import with_measured
 from nnjit_studio.model import Workload
 from nnjit_studio.records import TIERS, DeviceProfile, TuningRecord
 from nnjit_studio.records.backend import is_software
-from nnjit_studio.records.candidate import DEFAULT_SETTINGS, Candidate
-from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
+from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.gpu_candidate import AnyCandidate, candidate_of
 from nnjit_studio.records.lab import is_lab
 
 
@@ -51,9 +51,7 @@ def stored_best(database: KernelDatabase, workload: Workload, here: Here) -> Any
     found = database.all_records(workload=workload.key)
     counted = [r for r in found if r.workload == workload.key and _counts(r, here)]
     best = max(counted, key=lambda record: _likeness(record, here), default=None)
-    if best is None or best.settings == DEFAULT_SETTINGS:
-        return None
-    return parse_candidate(best.settings)
+    return None if best is None else candidate_of(best.settings)
 
 
 def stored_winners(database: KernelDatabase, here: Here) -> dict[str, Candidate]:
@@ -65,8 +63,7 @@ def stored_winners(database: KernelDatabase, here: Here) -> dict[str, Candidate]
             known is None or _likeness(record, here) > _likeness(known, here)
         ):
             best[record.workload] = record
-    found = {key: r for key, r in best.items() if r.settings != DEFAULT_SETTINGS}
-    tiles = {key: parse_candidate(record.settings) for key, record in found.items()}
+    tiles = {key: candidate_of(record.settings) for key, record in best.items()}
     return {key: tile for key, tile in tiles.items() if isinstance(tile, Candidate)}
 
 

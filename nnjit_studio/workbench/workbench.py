@@ -12,10 +12,10 @@ from nnjit_studio.compiler.process.compiler import Compiler
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.engine.browsers.sandbox import UNTOUCHED, Sandbox
 from nnjit_studio.model import GenerationRequest, ImportOptions
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.open_model import (
-    Feeds,
     OpenModel,
     define_model,
     import_decoder,

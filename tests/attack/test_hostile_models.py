@@ -17,11 +17,11 @@ from hostile_models import HOSTILE, relus, save
 from on_files import LATE_S, cpu_s, warm
 from onnx_models import mlp
 
-from nnjit_studio.cli.common import load_inputs
 from nnjit_studio.compiler.onnx_file import budget
 from nnjit_studio.compiler.onnx_file.check import load_model
 from nnjit_studio.compiler.process.client import CompileProcess
 from nnjit_studio.errors import ModelError, UserError
+from nnjit_studio.model.feeds import read_arrays
 
 PEAK_BYTES = 1 << 30
 
@@ -60,13 +60,13 @@ def test_a_fifo_is_refused(process: CompileProcess, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="not a regular file"):
         process.import_model(tmp_path / "x.onnx", tmp_path / "w.bin")
     with pytest.raises(UserError, match="is not an"):
-        load_inputs(tmp_path / "x.npz")
+        read_arrays(tmp_path / "x.npz")
 
 
 def test_arrays_that_unpack_to_gigabytes_are_refused(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "x.npz", x=np.zeros(300 << 20, np.uint8))
     with pytest.raises(UserError, match="unpacks to 300 MiB"):
-        load_inputs(tmp_path / "x.npz")
+        read_arrays(tmp_path / "x.npz")
 
 
 def test_memory_beyond_the_budget_fails_in_words(process: CompileProcess, tmp_path: Path) -> None:

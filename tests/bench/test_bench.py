@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from onnx_models import save
 
 from nnjit_studio.bench import report
 from nnjit_studio.bench.peers import kernels, models, tables
@@ -82,14 +83,12 @@ def test_files_of_a_model_are_those_that_it_names(
 def test_native_outputs_of_inputs_in_float64(tmp_path: Path) -> None:
     """The page is given them in float32, native ONNX Runtime takes nothing but float64."""
     double, single = onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT
-    graph = onnx.helper.make_graph(
+    save(
+        tmp_path / "m.onnx",
         [onnx.helper.make_node("Cast", ["x"], ["y"], to=single)],
-        "wide",
         [onnx.helper.make_tensor_value_info("x", double, [3])],
         [onnx.helper.make_tensor_value_info("y", single, [3])],
     )
-    opset = [onnx.helper.make_opsetid("", 17)]
-    onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=8), tmp_path / "m.onnx")
     inputs = (TensorSpec("x", (3,), "f32"),)
     model = models.PreparedModel("m", tmp_path / "m.onnx", inputs, (), 0, {})
     np.testing.assert_array_equal(models.native_outputs(model)["y"], seeded_feeds(inputs)["x"])

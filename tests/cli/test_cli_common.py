@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from nnjit_studio.cli.common import load_inputs, note, say
+from nnjit_studio.cli.common import note, say
 from nnjit_studio.cli.import_options import IMPORTING
 from nnjit_studio.cli.main import cli
 from nnjit_studio.cli.running import workbench
@@ -20,14 +20,13 @@ from nnjit_studio.cli.tune import failure
 from nnjit_studio.cli.verbs import FILE, OUTPUT, argument, group, option, same, verb
 from nnjit_studio.errors import NnjitError, PageError, UserError
 from nnjit_studio.model import GivenShapes, ImportOptions
+from nnjit_studio.model.feeds import read_arrays
 from nnjit_studio.records.target_options import TargetOptions
 
 
 def test_inputs_are_read(tmp_path: Path) -> None:
     np.savez(tmp_path / "in.npz", x=np.arange(3))
-    arrays = load_inputs(tmp_path / "in.npz")
-    assert arrays is not None and arrays["x"].tolist() == [0, 1, 2]
-    assert load_inputs(None) is None
+    assert read_arrays(tmp_path / "in.npz")["x"].tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("case", ["one array", "cut", "empty", "changed", "objects", "text"])
@@ -44,7 +43,7 @@ def test_inputs_that_are_no_arrays_are_refused(tmp_path: Path, case: str) -> Non
         changed = whole[:200] + bytes([whole[200] ^ 1]) + whole[201:]
         path.write_bytes({"cut": whole[:200], "empty": b"", "changed": changed, "text": b"x"}[case])
     with pytest.raises(UserError, match=r"in\.npz"):
-        load_inputs(path)
+        read_arrays(path)
 
 
 @pytest.mark.parametrize(

@@ -30,12 +30,12 @@ from unittest.mock import patch
 import httpx2
 import loaded
 import numpy as np
-import onnx
 import pytest
 import trustme
 from networks import Network, network, why_not
 from nnjit_command import events_until, json_lines, nnjit_here
-from onnx import helper, numpy_helper
+from onnx import helper
+from onnx_models import save
 from test_server_process import running
 from waiting import until
 
@@ -97,16 +97,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A depthwise convolution; Firefox runs the default a quarter slower than the best one."""
     weight = np.random.default_rng(1).standard_normal((32, 1, 5, 5)).astype("f4")
     node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[2] * 4, group=32)
-    graph = helper.make_graph(
-        [node], "one",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 32, 14, 14])],
-        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 32, 14, 14])],
-        [numpy_helper.from_array(weight, "w")],
-    )  # fmt: skip
-    path = tmp_path_factory.mktemp("model") / "m.onnx"
-    opset = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
-    return path
+    path, shape = tmp_path_factory.mktemp("model") / "m.onnx", [1, 32, 14, 14]
+    return save(path, [node], {"x": shape}, {"y": shape}, {"w": weight})
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+from onnx_models import save
 
 from nnjit_studio.samples.builder import LOWEST, Builder
 
@@ -86,9 +87,7 @@ def decoder(
     head = b.op("Transpose", "wte.weight", perm=[1, 0])
     logits = b.op("MatMul", b.norm("ln_f", x, width), head)
     _output(b, "logits", logits, "batch", "sequence", VOCABULARY)
-    graph = helper.make_graph(b.nodes, "gpt", b.inputs, b.outputs, list(b.initializers.values()))
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
-    onnx.save(model, str(path))
+    save(path, b.nodes, b.inputs, b.outputs, list(b.initializers.values()), opset=18)
     return path
 
 

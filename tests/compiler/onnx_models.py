@@ -1,33 +1,46 @@
-"""Small ONNX models for the importer's tests."""
+"""Small ONNX models for tests."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import onnx
+from numpy.typing import ArrayLike
 from onnx import TensorProto, helper, numpy_helper
+
+Ports = Mapping[str, Sequence[int | str | None] | None] | Sequence[onnx.ValueInfoProto]
+"""Inputs or outputs: whole, or the shapes of f32 by name; string dimensions stay open."""
+Held = Mapping[str, ArrayLike] | Sequence[onnx.TensorProto]
 
 
 def save(
     path: Path,
-    nodes: list[onnx.NodeProto],
-    inputs: dict[str, list[int | str]],
-    outputs: dict[str, list[int]],
-    weights: dict[str, np.ndarray] | None = None,
-    domains: tuple[str, ...] = ("",),
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Ports,
+    outputs: Ports,
+    weights: Held = (),
+    domains: Sequence[str] = ("",),
+    opset: int = 17,
 ) -> Path:
-    """Write a float model; string dimensions stay open."""
-    graph = helper.make_graph(
-        nodes,
-        "test",
-        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()],
-        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in outputs.items()],
-        [numpy_helper.from_array(a, n) for n, a in (weights or {}).items()],
-    )
-    opsets = [helper.make_opsetid(domain, 1 if domain else 17) for domain in domains]
+    """Write a model."""
+    graph = helper.make_graph(nodes, path.stem, _ports(inputs), _ports(outputs), _held(weights))
+    opsets = [helper.make_opsetid(domain, 1 if domain else opset) for domain in domains]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), str(path))
     return path
+
+
+def _ports(given: Ports) -> list[onnx.ValueInfoProto]:
+    if not isinstance(given, Mapping):
+        return list(given)
+    return [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in given.items()]
+
+
+def _held(given: Held) -> list[onnx.TensorProto]:
+    if not isinstance(given, Mapping):
+        return list(given)
+    return [numpy_helper.from_array(np.asarray(a), n) for n, a in given.items()]
 
 
 def mlp(

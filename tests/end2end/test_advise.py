@@ -9,25 +9,17 @@ import numpy as np
 import onnx
 import pytest
 from nnjit_command import SANDBOX, nnjit
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
+from onnx_models import save
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     rng = np.random.default_rng(0)
-    ports = [
-        helper.make_tensor_value_info(n, TensorProto.FLOAT, [32, 128]) for n in ("x", "y", "z")
-    ]
-    weights = [
-        numpy_helper.from_array(rng.standard_normal((128, 128)).astype(np.float32), n)
-        for n in ("w", "v")
-    ]
     nodes = [helper.make_node("MatMul", ["x", w], [y], y) for w, y in (("w", "y"), ("v", "z"))]
-    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], weights)
-    path = tmp_path / "tiny.onnx"
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
-    return path
+    weights = {n: rng.standard_normal((128, 128)).astype(np.float32) for n in "wv"}
+    shape = [32, 128]
+    return save(tmp_path / "tiny.onnx", nodes, {"x": shape}, {"y": shape, "z": shape}, weights)
 
 
 def advised(model: Path, code: int, *options: str) -> dict:

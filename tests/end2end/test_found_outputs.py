@@ -7,12 +7,12 @@ import os
 from pathlib import Path
 
 import numpy as np
-import onnx
 import onnxruntime
 import pytest
 from bundle_page import run_bundle
 from nnjit_command import SANDBOX, json_lines, nnjit, nnjit_here
 from onnx import TensorProto, helper
+from onnx_models import save
 
 pytestmark = [
     pytest.mark.chromium,
@@ -31,17 +31,16 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         helper.make_node("Transpose", ["places"], ["rows"]),
         helper.make_node("GatherND", ["x", "rows"], ["values"]),
     ]
-    made = [
-        helper.make_tensor_value_info("places", TensorProto.INT64, [2, "n"]),
-        helper.make_tensor_value_info("rows", TensorProto.INT64, ["n", 2]),
-        helper.make_tensor_value_info("values", TensorProto.FLOAT, ["n"]),
-    ]
-    given = [helper.make_tensor_value_info("x", TensorProto.FLOAT, list(SOME.shape))]
-    graph = helper.make_graph(nodes, "found", given, made)
-    path = tmp_path_factory.mktemp("found") / "m.onnx"
-    whole = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(whole, path)
-    return path
+    return save(
+        tmp_path_factory.mktemp("found") / "m.onnx",
+        nodes,
+        {"x": list(SOME.shape)},
+        [
+            helper.make_tensor_value_info("places", TensorProto.INT64, [2, "n"]),
+            helper.make_tensor_value_info("rows", TensorProto.INT64, ["n", 2]),
+            helper.make_tensor_value_info("values", TensorProto.FLOAT, ["n"]),
+        ],
+    )
 
 
 def test_a_bundle_gives_as_much_as_is_found(model: Path, tmp_path: Path) -> None:

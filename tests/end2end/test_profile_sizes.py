@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import onnx
 import pytest
 from nnjit_command import SANDBOX, json_lines, nnjit
-from onnx import TensorProto, helper
+from onnx import helper
+from onnx_models import save
 
 pytestmark = pytest.mark.embedded
 
 
 def test_a_model_is_profiled_at_several_sizes(tmp_path: Path) -> None:
-    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["batch", 9]) for n in "xy")
-    graph = helper.make_graph([helper.make_node("Softmax", ["x"], ["y"])], "g", [x], [y])
-    path = tmp_path / "m.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    softmax = helper.make_node("Softmax", ["x"], ["y"])
+    path = save(tmp_path / "m.onnx", [softmax], {"x": ["batch", 9]}, {"y": ["batch", 9]})
     options = ["--runs", 6, "--database", tmp_path / "k.db", "--json", *SANDBOX]
     (found,) = json_lines(nnjit("profile", path, "--sizes", "1,7,3000", *options))
     assert [row["sizes"]["batch"] for row in found["rows"]] == [1, 7, 3000]

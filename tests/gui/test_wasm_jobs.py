@@ -13,6 +13,7 @@ import test_live_page
 import tiny_runtime
 import wasm_builder as build
 from gui_window import wait_job
+from onnx_models import save
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
@@ -71,14 +72,8 @@ def live(qtbot, database, window, dist):
     window.wasm.tabs.setCurrentWidget(panel)
     qtbot.waitUntil(lambda: panel.runtime is not None)
     assert "2 kernels" in panel.said.text() and not panel.start_button.isEnabled()
-    ports = [
-        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [64, 48]) for name in "xy"
-    ]
-    graph = onnx.helper.make_graph(
-        [onnx.helper.make_node("Relu", ["x"], ["y"])], "any", ports[:1], ports[1:]
-    )
-    opsets = [onnx.helper.make_opsetid("", 17)]
-    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), dist / "any.onnx")
+    relu = onnx.helper.make_node("Relu", ["x"], ["y"])
+    save(dist / "any.onnx", [relu], {"x": [64, 48]}, {"y": [64, 48]})
     panel.use(dist / "any.onnx")
     panel.engines.setCurrentText("chromium")
     panel.seconds.setValue(5)

@@ -6,10 +6,10 @@ import json
 import shutil
 from pathlib import Path
 
-import onnx
 import pytest
 from click.testing import CliRunner
-from onnx import TensorProto, helper
+from onnx import helper
+from onnx_models import save
 from tiny_runtime import runtime
 
 from nnjit_studio.cli.main import cli
@@ -33,11 +33,8 @@ def dist(tmp_path: Path) -> Path:
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """Any model with the runtime's input."""
-    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [M, K]) for n in "xy")
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "any", [x], [y])
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(made, tmp_path / "any.onnx")
-    return tmp_path / "any.onnx"
+    relu = helper.make_node("Relu", ["x"], ["y"])
+    return save(tmp_path / "any.onnx", [relu], {"x": [M, K]}, {"y": [M, K]})
 
 
 @pytest.mark.chromium

@@ -22,12 +22,17 @@ from nnjit_studio.advice.records import (
     with_row,
 )
 from nnjit_studio.errors import PageError, UserError
-from nnjit_studio.model import GivenShapes, ImportOptions
+from nnjit_studio.model import GivenShapes, ImportOptions, Workload
 from nnjit_studio.model.recipe import FOUR_BIT, INT8_DYNAMIC, Recipe
+from nnjit_studio.records.backend import WASM, Backend
+from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.verdict.figures import Interval
 from nnjit_studio.workbench import advice_forms
+from nnjit_studio.workbench import model as model_on_page
 from nnjit_studio.workbench.advice_forms import BASE, Made, form_of
 from nnjit_studio.workbench.jobs import advice
+from nnjit_studio.workbench.model import ModelOnPage
 
 
 @pytest.fixture
@@ -186,3 +191,18 @@ def test_a_measured_row_is_kept_where_no_layer_can_be_compared(monkeypatch):
     )
     row = Row("f16-weights", "Weights in f16", Apply(half_weights=True))
     assert advice._worst_layer(row, SimpleNamespace(source=Path("m.onnx")), place) == ""
+
+
+def test_another_form_takes_no_settings_of_another_backend(monkeypatch):
+    """A row in Wasm was given the settings of the GPU that the model had been tuned on."""
+    gpu, wasm = GpuCandidate(4, 4, 4, 32, 32, 16), Candidate(8, 6, 4, 8, 6, 64)
+    monkeypatch.setattr(model_on_page, "stored_best", lambda database, workload, here: wasm)
+    workload = Workload("matmul", (64, 64, 64), "f32", (), "0", tunable=True)
+    page = SimpleNamespace(
+        backend=Backend("webgpu", "navigator"), database=None, here=lambda backend: None
+    )
+    model = ModelOnPage(page)
+    model.opened = SimpleNamespace(shares_weights=False, workloads=())
+    model.choose(workload.key, gpu)
+    assert model.choose_known(WASM, [workload]) == {workload.key: wasm}
+    assert model.choose_known(None, [workload]) == {workload.key: gpu}

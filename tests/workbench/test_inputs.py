@@ -104,7 +104,7 @@ def test_arrays_are_checked_against_the_file(tmp_path):
     with pytest.raises(UserError, match="disagree on n: 4 and 5"):
         values.sizes_of(values.read_npz(other, model), model)
     other.write_bytes(b"no zip")
-    with pytest.raises(UserError, match=r"no \.npz file"):
+    with pytest.raises(UserError, match=r"not an \.npz file"):
         values.read_npz(other, model)
 
 

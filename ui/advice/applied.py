@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nnjit_studio.advice.records import Row
-from nnjit_studio.workbench.open_model import Feeds
+from nnjit_studio.model.feeds import Feeds
 
 
 def file_of(untouched: Path, rows: Sequence[Row], folder: Path) -> tuple[Path, Row | None]:

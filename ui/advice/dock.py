@@ -20,6 +20,7 @@ from nnjit_studio.advice.records import (
     stopped,
 )
 from nnjit_studio.advice.text import headline, smallest, so_far
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.ui.advice.applied import feeds_of, file_of
 from nnjit_studio.ui.advice.bars import TimeBars
 from nnjit_studio.ui.advice.buttons import RowButtons
@@ -55,7 +56,6 @@ from nnjit_studio.verdict.result import Verdict
 from nnjit_studio.workbench import jobs
 from nnjit_studio.workbench.advice_forms import Plain
 from nnjit_studio.workbench.jobs.page_form import PageForm
-from nnjit_studio.workbench.open_model import Feeds
 
 JOB = "advise"
 EMPTY = (

@@ -8,12 +8,12 @@ from types import MappingProxyType
 from typing import Any
 
 from nnjit_studio.advice.records import Row
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.samples import first
 from nnjit_studio.ui.state.forms import Forms
 from nnjit_studio.ui.state.yielded import Answer, Asked, Imported, Work, phases
 from nnjit_studio.workbench import Workbench, jobs
 from nnjit_studio.workbench.jobs.page_form import PageForm
-from nnjit_studio.workbench.open_model import Feeds
 
 NOTHING: Feeds = MappingProxyType({})
 

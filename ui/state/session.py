@@ -14,6 +14,7 @@ from nnjit_studio.advice.records import Advice, Row
 from nnjit_studio.analysis.profile import ModelProfile
 from nnjit_studio.errors import UserError
 from nnjit_studio.generation.session import TextEvent, TextSession
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.model.survey import Survey
 from nnjit_studio.records.serving import ServeOptions
 from nnjit_studio.tuner import events as ev
@@ -29,7 +30,6 @@ from nnjit_studio.verdict.result import Verdict
 from nnjit_studio.workbench import Workbench, jobs
 from nnjit_studio.workbench.jobs.page_form import PageForm
 from nnjit_studio.workbench.jobs.refused import RefusedRun
-from nnjit_studio.workbench.open_model import Feeds
 
 log = logging.getLogger(__name__)
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.model.survey import Survey
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.state.jobs import JobProblem
-from nnjit_studio.workbench.open_model import Feeds
 
 
 @dataclass(frozen=True)

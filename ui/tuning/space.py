@@ -9,8 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QComboBox, QSizePolicy
 
 from nnjit_studio.model.readable import words_of
-from nnjit_studio.records.candidate import DEFAULT_SETTINGS
-from nnjit_studio.records.gpu_candidate import AnyCandidate, GpuCandidate, parse_candidate
+from nnjit_studio.records.gpu_candidate import GpuCandidate, candidate_of
 from nnjit_studio.ui.dock.candidates import GLYPHS, TILE_TIPS, state_column
 from nnjit_studio.ui.state.plan import PLAN, PlanProgress, PlanRow
 from nnjit_studio.ui.state.session import StudioSession
@@ -22,10 +21,7 @@ from nnjit_studio.ui.widgets.panel import chooser, push_button
 from nnjit_studio.ui.widgets.tables import Column, Index, RowsModel, RowsProxy, TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 
-
-@lru_cache(maxsize=4096)
-def _parsed(settings: str) -> AnyCandidate | None:
-    return None if settings == DEFAULT_SETTINGS else parse_candidate(settings)
+_parsed = lru_cache(maxsize=4096)(candidate_of)
 
 
 def _setting(name: str) -> Any:

@@ -24,8 +24,8 @@ from nnjit_studio.compiler.spelling import program_for
 from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.model import Workload
 from nnjit_studio.records import Fixture
-from nnjit_studio.records.candidate import DEFAULT_SETTINGS, Candidate
-from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
+from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.gpu_candidate import candidate_of
 
 SIGN_S = 1.0
 """Between two signs of life of a job that takes long."""
@@ -34,10 +34,6 @@ SIGN_S = 1.0
 def code_of(tier: str, artifact: Artifact) -> Code:
     digest = hashlib.sha256(artifact.data).hexdigest()
     return Code(tier, artifact.data, digest, artifact.panels, artifact.parallel_extent)
-
-
-def candidate_of(settings: str) -> AnyCandidate | None:
-    return None if settings == DEFAULT_SETTINGS else parse_candidate(settings)
 
 
 def restore(state: State, programs: Mapping[str, bytes]) -> None:

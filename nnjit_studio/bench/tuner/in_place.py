@@ -13,7 +13,7 @@ from nnjit_studio.bench.statistics import geomean
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records import Kernel, MeasurePolicy
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS
-from nnjit_studio.records.gpu_candidate import parse_candidate
+from nnjit_studio.records.gpu_candidate import candidate_of
 from nnjit_studio.records.outcomes import FASTER, NOT_TOLD_APART, SLOWER
 from nnjit_studio.tuner import TuneOptions
 from nnjit_studio.tuner.evaluator import at_once
@@ -121,11 +121,8 @@ def _tier(bench: Workbench) -> tuple[str]:
 
 
 def _kernel(bench: Workbench, workload: str, settings: str) -> Kernel:
-    candidate = None if settings == DEFAULT_SETTINGS else parse_candidate(settings)
-    result = bench.compiler.compile(bench.model.workload(workload), candidate, _tier(bench))
-    if result.error:
-        raise CompileError(f"{workload} does not compile: {result.error}")
-    return result.kernels[0]
+    candidate = candidate_of(settings)
+    return bench.compiler.kernels(bench.model.workload(workload), candidate, _tier(bench))[0]
 
 
 def in_place_report(result: Mapping[str, Any]) -> Report:

@@ -20,12 +20,13 @@ from nnjit_studio.bench.tuner.regret import bench_regret, parse_shapes
 from nnjit_studio.bench.tuner.serving import bench_serving
 from nnjit_studio.bench.tuner.tables import regret_report, serving_report
 from nnjit_studio.cli.bench.options import Output, cold, publish, scratch
-from nnjit_studio.cli.common import BUDGET, INPUTS, MODEL, load_inputs, note
+from nnjit_studio.cli.common import BUDGET, INPUTS, MODEL, note
 from nnjit_studio.cli.import_options import IMPORTING
 from nnjit_studio.cli.target_options import target_options
 from nnjit_studio.cli.verbs import AT_LEAST_0, COUNT, argument, group, option, verb
 from nnjit_studio.errors import BugError, UserError
 from nnjit_studio.model import ImportOptions
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.records.serving import ServeOptions
 from nnjit_studio.records.target_options import TargetOptions
 from nnjit_studio.samples.zoo import MODELS, write_model
@@ -47,16 +48,15 @@ def serving(
         show_default=False,
     ),
     budget: float = BUDGET,
-    inputs: Path | None = INPUTS,
+    inputs: Feeds | None = INPUTS,
     target: TargetOptions = target_options("target", "threads", "no_sandbox"),
     output: Output = group(Output),
 ) -> None:
     """Measure latency of MODEL while it serves, with and without tuning, in one session."""
-    feeds = load_inputs(inputs)
     options = ServeOptions(interval_ms, budget / 100)
     with scratch() as folder, cold(folder, target, importing) as opened:
         result = opened.run(
-            lambda: bench_serving(opened.bench, model, feeds, seconds, options, note)
+            lambda: bench_serving(opened.bench, model, inputs, seconds, options, note)
         )
     publish(result, serving_report, output)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from nnjit_studio.cli.common import INPUTS, JSON, MODEL, answer, database_path, load_inputs, note
+from nnjit_studio.cli.common import INPUTS, JSON, MODEL, answer, database_path, note
 from nnjit_studio.cli.target_options import OPTIONS
 from nnjit_studio.cli.tune import tell
 from nnjit_studio.cli.verbs import AT_LEAST_0, FILE, argument, group, option, same, verb
@@ -15,6 +15,7 @@ from nnjit_studio.database import KernelDatabase
 from nnjit_studio.foreign_wasm.live.events import Answers
 from nnjit_studio.foreign_wasm.live.trial import Raced, Swaps
 from nnjit_studio.foreign_wasm.live.tune import LiveRequest, tune
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.workbench.page import SystemClock
 
 
@@ -28,7 +29,7 @@ class LiveOptions:
         False, "Fuse multiply-adds: answers then differ from the runtime's own by rounding."
     )
     seconds: float = option(15.0, "Time limit of the tuning.", type=AT_LEAST_0)
-    inputs: Path | None = same(INPUTS)
+    inputs: Feeds | None = same(INPUTS)
     race: int = option(
         0,
         "Then compare all kernels in turns, for so many rounds unless the best is told sooner.",
@@ -54,8 +55,7 @@ def live(
     """
     same_names = ("target", "threads", "seconds", "race", "swaps", "no_sandbox")
     given = {name: getattr(options, name) for name in same_names}
-    feeds = load_inputs(options.inputs)
-    wanted = LiveRequest(runtime, model, fused=options.fma, feeds=feeds, **given)
+    wanted = LiveRequest(runtime, model, fused=options.fma, feeds=options.inputs, **given)
     with KernelDatabase.open(database_path(options.database)) as database:
         for event in tune(wanted, database, SystemClock()):
             if isinstance(event, Raced | Swaps):

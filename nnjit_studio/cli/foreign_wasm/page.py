@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from nnjit_studio.bench.peers.kernels import find_node_modules
-from nnjit_studio.cli.common import answer, load_inputs, note
+from nnjit_studio.cli.common import ARRAYS, answer, note
 from nnjit_studio.cli.verbs import FILE, POSITIVE, option
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.devtools.sampling import ThreadProfile
@@ -25,6 +25,7 @@ from nnjit_studio.foreign_wasm.inspection.hotspots.runtimes import RUNTIMES, wri
 from nnjit_studio.foreign_wasm.inspection.hotspots.samples import hotspots
 from nnjit_studio.foreign_wasm.inspection.hotspots.text import as_text
 from nnjit_studio.model import ImportOptions
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.support.files import write_json
 
 
@@ -39,7 +40,7 @@ class PageOptions:
     runtime: str = option("ort", "Of --run.", type=click.Choice(RUNTIMES))
     seconds: float = option(10.0, "How long --page and --run are sampled.", type=POSITIVE)
     threads: int = option(1, "Of --run.", type=click.IntRange(1, 64))
-    inputs: Path | None = option(None, "Inputs of --run by name, an .npz file.", type=FILE)
+    inputs: Feeds | None = option(None, "Inputs of --run by name, an .npz file.", type=ARRAYS)
     node_modules: Path | None = option(
         None, "Folder with the runtime's npm package; by default benchmarks/node_modules."
     )
@@ -85,7 +86,7 @@ def sampled(
         return sample_page(options.page, how)
     modules, versions = find_node_modules([options.runtime], options.node_modules)
     assert modules is not None  # else it had raised
-    given = load_inputs(options.inputs)
+    given = options.inputs
     shapes = importing.with_hints(given).shapes
     with tempfile.TemporaryDirectory(prefix="nnjit-page-") as folder:
         write_job(options.run, Path(folder), shapes, given, how.seconds, options.threads)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from nnjit_studio.cli.common import INPUTS, JSON, answer, load_inputs, note
+from nnjit_studio.cli.common import INPUTS, JSON, answer, note
 from nnjit_studio.cli.target_options import OPTIONS
 from nnjit_studio.cli.verbs import COUNT, FILE, argument, option, verb
 from nnjit_studio.engine.browsers import browsers
@@ -16,6 +16,7 @@ from nnjit_studio.foreign_wasm.turbo.gate.gate import LEAST_GAIN, Settings
 from nnjit_studio.foreign_wasm.turbo.job import Turbo, TurboOptions
 from nnjit_studio.foreign_wasm.turbo.job import turbo as make_turbo
 from nnjit_studio.foreign_wasm.turbo.models import differences, run_model, runtime_of
+from nnjit_studio.model.feeds import Feeds
 
 
 @verb()
@@ -40,7 +41,7 @@ def turbo(
     check: Path | None = option(
         None, "Run this model in ONNX Runtime Web with both modules and compare.", type=FILE
     ),
-    inputs: Path | None = INPUTS,
+    inputs: Feeds | None = INPUTS,
     as_json: bool = JSON,
 ) -> None:
     """Re-schedule the vector loops of FILE, a .wasm, and keep those that are measured faster.
@@ -48,19 +49,18 @@ def turbo(
     Results stay the same bit for bit; with --fma there is a second module whose results are not.
     A loader chooses between them; a certificate says what was changed on what evidence.
     """
-    feeds = load_inputs(inputs)
-    if (check is None) != (feeds is None):
+    if (check is None) != (inputs is None):
         raise UserError("--check and --inputs go together.", "Give both or none.")
     runtime = runtime_of(file) if check else None
     settings = Settings(seed=seed, least_gain=least_gain)
     options = TurboOptions(fma, kernels, target, registers, no_sandbox, settings)
     made = make_turbo(file, output, options, note)
     checked: dict[str, dict[str, float]] = {}
-    if check and runtime and feeds:
+    if check and runtime and inputs:
         browser = "chromium" if target == "node" else target
         builds = {"original": file, **made.modules}
         run = run_model(
-            runtime, builds, check, feeds, in_browser(browsers.find(browser), no_sandbox)
+            runtime, builds, check, inputs, in_browser(browsers.find(browser), no_sandbox)
         )
         checked = {build: differences(run, build, "original") for build in made.modules}
     answer(as_json, document(made, checked), "\n".join([text(made), *_told(checked)]))

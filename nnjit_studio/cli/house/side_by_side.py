@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from nnjit_studio.analysis.browsers import BrowserComparison, as_csv, as_text
-from nnjit_studio.cli.common import INPUTS, JSON, MODEL, answer, load_inputs, note, print_json
+from nnjit_studio.cli.common import INPUTS, JSON, MODEL, answer, note, print_json
 from nnjit_studio.cli.import_options import IMPORTING
 from nnjit_studio.cli.running import workbench
 from nnjit_studio.cli.target_options import TARGET_HELP, target_options
@@ -17,6 +17,7 @@ from nnjit_studio.cli.verbs import FILE, POSITIVE, group, option, same, verb
 from nnjit_studio.engine.browsers.browsers import find_all
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import ImportOptions
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.records.target_options import TargetOptions
 from nnjit_studio.support.files import replacing, write_json
 from nnjit_studio.tuner.events import Event
@@ -38,7 +39,7 @@ class CompareOptions:
         multiple=True,
     )
     seconds: float = option(30.0, "Seconds of each browser's session.", type=POSITIVE)
-    inputs: Path | None = same(INPUTS)
+    inputs: Feeds | None = same(INPUTS)
     output: Path | None = option(
         None, "Write the table, .csv, or all samples, .json.", flag="-o --output", type=FILE
     )
@@ -60,7 +61,6 @@ def compare_devices(
     """
     if options.output is not None and options.output.suffix not in (".csv", ".json"):
         raise UserError(f"{options.output.name} is no table.", "End it in .csv or .json.")
-    feeds = load_inputs(options.inputs)
     names = options.targets or ("embedded", *(browser.name for browser in find_all()))
 
     def within(browser: str, work: Callable[[Workbench], T], /) -> T:
@@ -74,7 +74,7 @@ def compare_devices(
         elif text := line_of(document):
             note(f"{browser:<10} {document['t_s']:6.1f} s  {text}")
 
-    found = compare_browsers(within, names, model, options.seconds, note, feeds, tell)
+    found = compare_browsers(within, names, model, options.seconds, note, options.inputs, tell)
     if options.output is not None:
         write_table(options.output, found)
         note(f"wrote {options.output}")

@@ -13,7 +13,7 @@ from nnjit_studio.advice.options import AdviceOptions
 from nnjit_studio.advice.records import Advice, Row, stopped
 from nnjit_studio.advice.store import accept_error, accepted_error
 from nnjit_studio.advice.text import table
-from nnjit_studio.cli.common import INPUTS, JSON, MODEL, answer, load_inputs, note
+from nnjit_studio.cli.common import INPUTS, JSON, MODEL, answer, note
 from nnjit_studio.cli.import_options import IMPORTING
 from nnjit_studio.cli.running import Running, workbench
 from nnjit_studio.cli.target_options import target_options
@@ -22,6 +22,7 @@ from nnjit_studio.cli.verdict.compare import page_visits
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.errors import BugError, UserError
 from nnjit_studio.model import ImportOptions
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.records.target_options import TargetOptions
 from nnjit_studio.workbench import jobs
 
@@ -54,7 +55,7 @@ class AskedFor:
         None, "Of --apply: where the row's file goes.", flag="-o --output", type=OUTPUT
     )
     force: bool = option(False, "Apply it although the guard refuses it.")
-    inputs: Path | None = same(INPUTS)
+    inputs: Feeds | None = same(INPUTS)
 
     def options(self, accepted: float) -> AdviceOptions:
         only = (self.apply,) if self.apply else tuple(self.only)
@@ -80,11 +81,10 @@ def advise(
     """
     if (asked.output or asked.force) and not asked.apply:
         raise UserError("-o and --force belong to --apply.", "Name a row with --apply.")
-    feeds = load_inputs(asked.inputs)
     with workbench(target, importing, opens=KernelDatabase.open_for_reading) as opened:
 
         def work() -> tuple[Advice, Row | None, Path | None]:
-            opened.bench.open_model(model, note, feeds)
+            opened.bench.open_model(model, note, asked.inputs)
             advice = _measured(opened, target, asked, model)
             row = advice.row(asked.apply)
             if row is None:

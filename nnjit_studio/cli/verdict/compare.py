@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from nnjit_studio.cli.common import INPUTS, JSON, MODEL, answer, load_inputs, note
+from nnjit_studio.cli.common import INPUTS, JSON, MODEL, answer, note
 from nnjit_studio.cli.import_options import IMPORTING
 from nnjit_studio.cli.running import workbench
 from nnjit_studio.cli.target_options import target_options
@@ -21,6 +21,7 @@ from nnjit_studio.engine.pages.opening import open_page
 from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.errors import BugError, ModelError, UserError
 from nnjit_studio.model import ImportOptions
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.records.target_options import TargetOptions
 from nnjit_studio.verdict.measure import Effort, Visits
 from nnjit_studio.verdict.peers import HOW_TO_GET, VARIABLE, Peer, find_peer
@@ -46,7 +47,7 @@ class CompareOptions:
         type=FILE,
     )
     cold: int = option(3, "Cold starts of each engine.", type=COUNT)
-    inputs: Path | None = same(INPUTS)
+    inputs: Feeds | None = same(INPUTS)
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,6 @@ def compare(
         compare_bundles(model, other, limits, options.seconds, target, as_json)
         return
     peer = find(options.peers, options.peer_folder)
-    feeds = load_inputs(options.inputs)
     with workbench(target, importing, opens=KernelDatabase.open_for_reading) as opened:
         bench, folder = opened.bench, opened.bench.database.path.parent
         before = last_verdicts(folder)
@@ -94,9 +94,9 @@ def compare(
         def work() -> Verdict | tuple[RefusedRun, Obstacles]:
             how = page_visits(target), peer, Effort(options.seconds, options.cold), before
             try:
-                bench.open_model(model, note, feeds)
+                bench.open_model(model, note, options.inputs)
             except ModelError as refusal:
-                refused = refused_model(bench, model, feeds, refusal)
+                refused = refused_model(bench, model, options.inputs, refusal)
                 obstacles = bench.run(jobs.obstacles, model)
                 return run_refused(bench, refused, *how, options.runtime), obstacles
             last, phase = None, ""

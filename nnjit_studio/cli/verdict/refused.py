@@ -7,6 +7,7 @@ from typing import Any
 
 from nnjit_studio.cli.common import note
 from nnjit_studio.errors import ModelError
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.model.native_run import NodeTime
 from nnjit_studio.model.survey import Obstacle
 from nnjit_studio.support.tables import text_table
@@ -17,7 +18,6 @@ from nnjit_studio.verdict.text import table
 from nnjit_studio.workbench import Workbench, jobs
 from nnjit_studio.workbench.inputs.values import fed
 from nnjit_studio.workbench.jobs.refused import Refused, RefusedRun
-from nnjit_studio.workbench.open_model import Feeds
 
 Obstacles = tuple[Obstacle, ...]
 SHOWN = 10

@@ -66,14 +66,14 @@ class Belief:
     crowded: bool = False
 
 
-def believe(ballots: Sequence[Ballot], fewest: int = FEWEST) -> Belief | None:
+def believe(ballots: Sequence[Ballot]) -> Belief | None:
     """The crowd's answer for one key; None while a shape would betray its few reporters.
 
-    Settings are believed when ``fewest`` sources that did not choose each other name them among
+    Settings are believed when :data:`FEWEST` sources that did not choose each other name them among
     their fastest, and these hold a majority of the weight.
     """
     sources = len({ballot.source for ballot in ballots})
-    if sources < fewest:
+    if sources < FEWEST:
         return None
     weights = weights_of(ballots)
     scores: dict[str, float] = defaultdict(float)
@@ -88,7 +88,7 @@ def believe(ballots: Sequence[Ballot], fewest: int = FEWEST) -> Belief | None:
             figures[settings].append((math.log(speedup), weight))
     whole = sum(weights)
     independent = {s: _independent(voices) for s, voices in behind.items()}
-    believed = [s for s in scores if independent[s] >= fewest and named[s] > MAJORITY * whole > 0]
+    believed = [s for s in scores if independent[s] >= FEWEST and named[s] > MAJORITY * whole > 0]
     believed.sort(key=lambda s: (-scores[s], s))
     total = sum(scores.values())
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
-import logging
 import secrets
 import socket
 import threading
@@ -22,8 +21,8 @@ from nnjit_studio.engine.hub.web import make_app
 from nnjit_studio.engine.messages.connection import (
     CLOSE_ANOTHER_PAGE,
     CLOSE_PROTOCOL_ERROR,
+    LOGGER,
     LOST_HINT,
-    LogCallback,
     PageConnection,
     PageLost,
     PartCallback,
@@ -31,14 +30,7 @@ from nnjit_studio.engine.messages.connection import (
 from nnjit_studio.engine.messages.frames import MAX_FRAME_BYTES, Blob, Frame
 from nnjit_studio.errors import PageError, TargetError
 
-LOGGER = logging.getLogger("nnjit.page")
 T = TypeVar("T")
-_LEVELS = {
-    "debug": logging.DEBUG,
-    "info": logging.INFO,
-    "warning": logging.WARNING,
-    "error": logging.ERROR,
-}
 
 
 class Hub:
@@ -47,29 +39,18 @@ class Hub:
     All methods may be called from any thread but the hub's own, so not from
     the callbacks; those run on the hub's thread and must not block.
 
-    Parameters
-    ----------
-    on_log
-        Gets level and text of every log message of the page, which go to the
-        logger ``nnjit.page`` as well.
-    on_lost
-        Gets the reason when a page that said hello goes away.
-
     Attributes
     ----------
     gpu
         The bridge to wgpu-native, for pages without a GPU of their own.
     on_page, on_lost
-        For who opens pages: called when one said hello, and when it went away.
+        For who opens pages: called when one said hello, and with the reason when it went away.
     pages
         How many said hello until now.
     """
 
-    def __init__(
-        self, on_log: LogCallback | None = None, on_lost: Callable[[str], None] | None = None
-    ) -> None:
-        self._on_log = on_log
-        self.on_lost = on_lost
+    def __init__(self) -> None:
+        self.on_lost: Callable[[str], None] | None = None
         self.on_page: Callable[[], None] | None = None
         self.pages = 0
         self._page_comes = False
@@ -283,7 +264,7 @@ class Hub:
 
     async def serve_page(self, websocket: WebSocket) -> None:
         """The whole life of one WebSocket of a page that may speak; on the hub's thread."""
-        page = PageConnection(websocket, self._log)
+        page = PageConnection(websocket)
         try:
             await page.greet()
         except PageError as error:
@@ -319,11 +300,6 @@ class Hub:
             closed = self._closed
         if self.on_lost is not None and not closed:
             self.on_lost(reason)
-
-    def _log(self, level: str, text: str) -> None:
-        LOGGER.log(_LEVELS.get(level, logging.WARNING), "%s", text)
-        if self._on_log is not None:
-            self._on_log(level, text)
 
 
 def loopback_socket() -> socket.socket:

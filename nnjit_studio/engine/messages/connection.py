@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from nnjit_studio.engine.messages.frames import Blob, Frame, decode_frame, encode_frame
 from nnjit_studio.errors import PageError
 
+LOGGER = logging.getLogger("nnjit.page")
 PROTOCOL_VERSION = 1
 HELLO_TIMEOUT_S = 10.0
 
@@ -20,7 +22,6 @@ CLOSE_ANOTHER_PAGE = 4001
 
 LOST_HINT = "Start again: what was measured until then is in the kernel database."
 
-LogCallback = Callable[[str, str], None]
 PartCallback = Callable[[dict[str, Any]], None]
 
 
@@ -50,11 +51,10 @@ class PageConnection:
         Why the page is gone, empty while it is there.
     """
 
-    def __init__(self, websocket: WebSocket, on_log: LogCallback) -> None:
+    def __init__(self, websocket: WebSocket) -> None:
         self.hello: dict[str, Any] = {}
         self.lost = ""
         self._websocket = websocket
-        self._on_log = on_log
         self._ids = itertools.count(1)
         self._pending: dict[int, asyncio.Future[Frame]] = {}
         self._on_part: dict[int, PartCallback] = {}
@@ -91,7 +91,9 @@ class PageConnection:
         while True:
             header, blobs = await self._receive()
             if header["type"] == "log":
-                self._on_log(str(header.get("level")), str(header.get("text")))
+                level = logging.getLevelName(str(header.get("level")).upper())
+                known = isinstance(level, int)
+                LOGGER.log(level if known else logging.WARNING, "%s", header.get("text"))
                 continue
             of = header.get("of")
             if isinstance(of, int):

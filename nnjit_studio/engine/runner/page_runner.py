@@ -17,10 +17,11 @@ from nnjit_studio.engine.runner import requests
 from nnjit_studio.engine.runner.link import Ask, PageLink
 from nnjit_studio.engine.runner.probes import gpu_device, page_device
 from nnjit_studio.engine.runner.recovery import GPU_LOST, GpuGone, Recovery
-from nnjit_studio.engine.runner.requests import Feeds, Model
+from nnjit_studio.engine.runner.requests import Model
 from nnjit_studio.engine.runner.tokens import stream_tokens
 from nnjit_studio.errors import BugError, PageError, TargetError, UserError
 from nnjit_studio.model import Generated, Generation, Plan, Sampling, TensorSpec, Token
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.records import (
     DeviceProfile,
     Fixture,

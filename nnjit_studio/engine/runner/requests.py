@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
 from nnjit_studio.engine.messages.arrays import blobs_to_outputs, feeds_to_blobs
 from nnjit_studio.engine.messages.connection import RequestError
 from nnjit_studio.engine.messages.fixtures import fixture_request
@@ -16,6 +14,7 @@ from nnjit_studio.engine.messages.replies import read
 from nnjit_studio.engine.runner.link import Ask
 from nnjit_studio.errors import PageError
 from nnjit_studio.model import Plan
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.records import (
     Fixture,
     Inference,
@@ -37,7 +36,6 @@ TRIED = ("mode", "rounds", "ms", "without_ms", "runs_ms", "runs_without_ms")
 SERVED = ("latencies_ms", "generations", "touched", "elapsed_ms", "tuning_ms", "error")
 """What every ``served`` has."""
 
-Feeds = Mapping[str, NDArray[Any]]
 CHUNK_BYTES = 8 * 1024 * 1024
 """Larger data goes in parts of this size: no frame holds a model."""
 

@@ -10,8 +10,9 @@ from nnjit_studio.engine.messages.arrays import feeds_to_blobs
 from nnjit_studio.engine.messages.replies import read
 from nnjit_studio.engine.runner import requests
 from nnjit_studio.engine.runner.page_runner import PageRunner
-from nnjit_studio.engine.runner.requests import Feeds, Model
+from nnjit_studio.engine.runner.requests import Model
 from nnjit_studio.model import Plan
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.records import Inference, Kernel, MeasurePolicy, Trial
 
 RIVAL = {"rival": True}

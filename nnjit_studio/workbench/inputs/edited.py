@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import NUMPY_DTYPES, TensorSpec
+from nnjit_studio.model.feeds import read_arrays
 from nnjit_studio.model.survey import InputPort
 from nnjit_studio.workbench.inputs.values import MOST_BYTES
 
@@ -65,18 +66,22 @@ def from_file(path: Path, port: InputPort) -> Array:
     UserError
         When it cannot be read, or its shape or kind is not the input's.
     """
+    if zipfile.is_zipfile(path):
+        held = read_arrays(path)
+        array = next(iter(held.values())) if len(held) == 1 else held.get(port.name)
+        if array is None:
+            raise UserError(
+                f"{path.name} has no array {port.name}.", "Name the array as the input."
+            )
+        return fitting(array, port)
     try:
         if path.stat().st_size > MOST_BYTES:
             raise UserError(f"{path.name} is too large.", "Give a smaller array.")
-        held = np.load(path, allow_pickle=False)
-        array = held if isinstance(held, np.ndarray) else _named(held, port.name)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as e:
+        return fitting(np.asarray(np.load(path, allow_pickle=False)), port)
+    except (OSError, ValueError, EOFError) as e:
         raise UserError(
             f"{path.name} holds no arrays.", "Write it with numpy.save or numpy.savez."
         ) from e
-    if array is None:
-        raise UserError(f"{path.name} has no array {port.name}.", "Name the array as the input.")
-    return fitting(array, port)
 
 
 def fitting(array: Array, port: InputPort) -> Array:
@@ -115,13 +120,6 @@ def unfit(specs: Iterable[TensorSpec], arrays: dict[str, Array]) -> str:
         if array is None or array.shape != spec.shape or array.dtype != NUMPY_DTYPES[spec.dtype]:
             return spec.name
     return ""
-
-
-def _named(held: Any, name: str) -> Array | None:
-    with held:
-        only = held.files[0] if len(held.files) == 1 else ""
-        found: Array | None = held[name] if name in held.files else held[only] if only else None
-        return found
 
 
 def _shape(port: InputPort) -> tuple[int, ...]:

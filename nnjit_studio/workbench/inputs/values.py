@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import GivenShapes
+from nnjit_studio.model.feeds import read_arrays
 from nnjit_studio.model.survey import InputPort, Survey
 from nnjit_studio.workbench.inputs import roles
 
@@ -94,21 +94,11 @@ def read_npz(path: Path, survey: Survey) -> Arrays:
     UserError
         When it cannot be read, or an array does not fit its input.
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            size = sum(entry.file_size for entry in archive.infolist())
-        if size > MOST_BYTES:
-            raise UserError(f"{path.name} holds {size / 2**30:.1f} GiB.", "Give smaller arrays.")
-        with np.load(path, allow_pickle=False) as held:
-            found = {p.name: held[p.name] for p in survey.inputs if p.name in held.files}
-            names = list(held.files)
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as e:
-        raise UserError(
-            f"{path.name} is no .npz file of arrays.", "Write it with numpy.savez."
-        ) from e
+    held = read_arrays(path)
+    found = {p.name: held[p.name] for p in survey.inputs if p.name in held}
     if not found:
         wanted = ", ".join(p.name for p in survey.inputs)
-        raise UserError(f"{path.name} has {', '.join(names) or 'nothing'}, but no {wanted}.")
+        raise UserError(f"{path.name} has {', '.join(held) or 'nothing'}, but no {wanted}.")
     return {name: _fitting(array, survey, name) for name, array in found.items()}
 
 

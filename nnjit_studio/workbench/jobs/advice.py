@@ -25,6 +25,7 @@ from nnjit_studio.advice.rows import Facts, rows_of
 from nnjit_studio.advice.together import together
 from nnjit_studio.errors import BugError, NnjitError, PageError, UserError
 from nnjit_studio.model import TensorSpec
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.model.recipe import CONSTANTS, HALVED, OUTPUTS, Recipe
 from nnjit_studio.support.files import replacing
 from nnjit_studio.support.processes import usable_cores
@@ -38,7 +39,6 @@ from nnjit_studio.workbench.advice_forms import (
     untouched,
 )
 from nnjit_studio.workbench.model import ModelOnPage
-from nnjit_studio.workbench.open_model import Feeds
 from nnjit_studio.workbench.page import SystemClock
 
 NATIVE, OWN = "ONNX Runtime in float32", "the untouched model in our engine"

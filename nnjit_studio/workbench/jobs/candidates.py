@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nnjit_studio.analysis.kernel import KernelInspection, inspect_kernel
-from nnjit_studio.errors import CompileError, UserError
+from nnjit_studio.errors import UserError
 from nnjit_studio.records import DeviceProfile, KernelKey
-from nnjit_studio.records.candidate import DEFAULT_SETTINGS, settings_of
-from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
+from nnjit_studio.records.candidate import settings_of
+from nnjit_studio.records.gpu_candidate import candidate_of, parse_candidate
 from nnjit_studio.records.outcomes import TIMED
 from nnjit_studio.space import explain as rules_on
 from nnjit_studio.space.lite_space import Verdict
@@ -50,7 +50,7 @@ def inspect(model: ModelOnPage, workload: str, settings: str = "") -> KernelInsp
         When the text is no candidate, or no page has told yet what the device is.
     """
     found, device = model.workload(workload), _known_device(model)
-    candidate = _candidate(settings) if settings else model.choose_known()[workload]
+    candidate = candidate_of(settings) if settings else model.choose_known()[workload]
     packable = workload in model.current.packable
     bandwidth = model.page.bandwidth_gbs()
     return inspect_kernel(model.page.compiler, found, candidate, device, packable, bandwidth)
@@ -92,7 +92,7 @@ def run_kernel(model: ModelOnPage, workload: str, settings: str) -> Iterator[Eve
     CompileError, PageError
     """
     page = model.page
-    found, device, candidate = model.workload(workload), page.connect(), _candidate(settings)
+    found, device, candidate = model.workload(workload), page.connect(), candidate_of(settings)
     tier = device.best_tier
     key = KernelKey.of(found, device, tier, page.compiler.version)
     known = {r.settings: r for r in page.database.records(key) if r.samples_ms}
@@ -101,20 +101,14 @@ def run_kernel(model: ModelOnPage, workload: str, settings: str) -> Iterator[Eve
             f"It is not known that {settings} computes the right values here.",
             "Measure it first; what is wrong does not run.",
         )
-    result = page.compiler.compile(found, candidate, (tier,))
-    if result.error:
-        raise CompileError(f"{found.name} does not compile: {result.error}")
+    kernels = page.compiler.kernels(found, candidate, (tier,))
     if not model.registered:
         model.register_best()
-    page.runner.register(result.kernels)
+    page.runner.register(kernels)
     before = settings_of(model.choose_known()[workload])
     model.choose(workload, candidate)
     then, now = (known[s].gflops if s in known else 0.0 for s in (before, settings))
     yield Swapped(0.0, workload, settings, then, now, from_database=True)
-
-
-def _candidate(settings: str) -> AnyCandidate | None:
-    return None if settings == DEFAULT_SETTINGS else parse_candidate(settings)
 
 
 def _known_device(model: ModelOnPage) -> DeviceProfile:

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from nnjit_studio.analysis.browsers import Crossing, Winner
 from nnjit_studio.errors import UserError
 from nnjit_studio.records import MeasurePolicy
-from nnjit_studio.records.candidate import DEFAULT_SETTINGS
-from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
+from nnjit_studio.records.gpu_candidate import candidate_of
 from nnjit_studio.tuner.events import Finished
 from nnjit_studio.tuner.swap_policy import decide
 from nnjit_studio.workbench.model import ModelOnPage
@@ -62,11 +61,11 @@ def cross(
     tier = device.best_tier
     for key, several in others.items():
         workload = model.workload(key)
-        mine = page.compiler.compile(workload, _candidate(own[key]), (tier,)).kernel(tier)
+        mine = page.compiler.compile(workload, candidate_of(own[key]), (tier,)).kernel(tier)
         page.runner.set_fixture(page.compiler.fixture(workload))
         for settings in several:
             on_phase(f"{browser}: {workload.name} with {settings}")
-            compiled = page.compiler.compile(workload, _candidate(settings), (tier,))
+            compiled = page.compiler.compile(workload, candidate_of(settings), (tier,))
             if compiled.error:
                 found.append(Crossing(browser, key, settings, why_not=compiled.error))
                 continue
@@ -80,7 +79,3 @@ def cross(
                 )
             )  # fmt: skip
     return found
-
-
-def _candidate(settings: str) -> AnyCandidate | None:
-    return None if settings == DEFAULT_SETTINGS else parse_candidate(settings)

@@ -20,6 +20,7 @@ from nnjit_studio.commons.kernels import programs
 from nnjit_studio.commons.kernels.lots import lots_of
 from nnjit_studio.commons.kernels.programs import Written
 from nnjit_studio.errors import CompileError, UserError
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.records import GPU_TIERS, TIERS, Kernel
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.lab import is_lab
@@ -31,7 +32,7 @@ from nnjit_studio.workbench.inputs.sizes import sized
 from nnjit_studio.workbench.inputs.texts import tokenizer_beside
 from nnjit_studio.workbench.jobs.page import page_parts
 from nnjit_studio.workbench.model import ModelOnPage
-from nnjit_studio.workbench.open_model import EXTEND, PREFILL, Feeds
+from nnjit_studio.workbench.open_model import EXTEND, PREFILL
 from nnjit_studio.workbench.page import EnginePage, SystemClock
 from nnjit_studio.workbench.phases import OnPhase, quiet
 from nnjit_studio.workbench.runners import tiers_of_backend

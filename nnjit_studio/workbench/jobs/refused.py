@@ -16,6 +16,7 @@ from nnjit_studio.foreign_wasm.inspection.hotspots.runtimes import sample_case
 from nnjit_studio.foreign_wasm.turbo.job import TurboOptions
 from nnjit_studio.foreign_wasm.turbo.kept import kept_turbo, make_turbo
 from nnjit_studio.model import NUMPY_DTYPES, TensorSpec
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.model.native_run import NativeRun, NodeTime
 from nnjit_studio.model.survey import Survey
 from nnjit_studio.verdict.case import ORT, TURBO, Case, ort_entries, write_inputs
@@ -25,7 +26,6 @@ from nnjit_studio.verdict.peers import PACKAGE, Peer
 from nnjit_studio.verdict.result import LABELS, Row, Verdict
 from nnjit_studio.verdict.store import usual_ms
 from nnjit_studio.workbench.model import ModelOnPage
-from nnjit_studio.workbench.open_model import Feeds
 from nnjit_studio.workbench.page import SystemClock
 from nnjit_studio.workbench.phases import OnPhase
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from nnjit_studio.bundle import BundleParts, engine_files, write_folder
-from nnjit_studio.errors import CompileError, UserError
+from nnjit_studio.errors import UserError
 from nnjit_studio.records import TIERS, Kernel
 from nnjit_studio.records.backend import WASM
 from nnjit_studio.verdict.case import ORT, OURS, TURBO, Case, Entry, ort_entries, write_inputs
@@ -69,7 +69,9 @@ def verdict(
         )
         yield begun
         entries = ort_entries(folder, opened.path, module) if peer else []
-        entries.append(_shipped(model, FIRST_GUESS, _first_guesses(model), folder))
+        untuned = dict.fromkeys(w.key for w in opened.workloads)
+        first = page.compiler.kernels_of_all(opened.workloads, untuned, TIERS)
+        entries.append(_shipped(model, FIRST_GUESS, first, folder))
         if tuned:
             entries.append(_shipped(model, TUNED, model.kernels(TIERS, WASM), folder))
         write_inputs(folder, model.feeds)
@@ -77,17 +79,6 @@ def verdict(
         case = Case(folder, plan.input_specs, plan.output_specs, page.threads, entries)
         node_modules = peer.node_modules if peer else None
         yield from measure(case, begun, node_modules, visits, effort, lambda: page.cancelled)
-
-
-def _first_guesses(model: ModelOnPage) -> list[Kernel]:
-    """Kernels as they are before anything was tuned."""
-    kernels: list[Kernel] = []
-    for workload in model.current.workloads:
-        result = model.page.compiler.compile(workload, None, TIERS)
-        if result.error:
-            raise CompileError(f"{workload.name} does not compile: {result.error}")
-        kernels += result.kernels
-    return kernels
 
 
 def _shipped(model: ModelOnPage, name: str, kernels: Sequence[Kernel], folder: Path) -> Entry:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import onnx
 from onnx import TensorProto, helper
+from onnx_models import save
 
 from nnjit_studio.compiler.any_size.imports import import_any
 from nnjit_studio.compiler.any_size.numbers import OpenRunner
@@ -25,16 +25,13 @@ def test_elements_of_all_blocks_are_computed(tmp_path: Path) -> None:
         helper.make_node("Reshape", ["small", "flat"], ["row"]),
         helper.make_node("Add", ["row", "floats"], ["y"]),
     ]
-    weights = [
-        onnx.numpy_helper.from_array(np.array(value, np.int64), name)
-        for name, value in (("zero", 0), ("one", 1), ("flat", [-1]))
-    ]
-    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, "height", "width"])
-    made = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])
-    graph = helper.make_graph(nodes, "g", [given], [made], weights)
-    path = tmp_path / "m.onnx"
-    imports = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=8), path)
+    path = save(
+        tmp_path / "m.onnx",
+        nodes,
+        {"x": [1, 1, "height", "width"]},
+        {"y": ["n"]},
+        {"zero": np.array(0), "one": np.array(1), "flat": np.array([-1])},
+    )
     example = {"x": np.ones((1, 1, 64, 96), np.float32)}
     built = import_any(path, tmp_path / "w.bin", example)
     assert built is not None

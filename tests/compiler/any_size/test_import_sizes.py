@@ -9,7 +9,8 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
+from onnx_models import save
 from run_plan import run_by_kernels
 
 from nnjit_studio.compiler.any_size import imports
@@ -29,12 +30,7 @@ def rand(*shape: int) -> np.ndarray:
 
 
 def written(folder: Path, nodes: list[Any], inputs: list[Any], rank: int, **weights: Any) -> Path:
-    tensors = [numpy_helper.from_array(np.asarray(a), n) for n, a in weights.items()]
-    graph = helper.make_graph(nodes, "g", inputs, [port("y", FLOAT, [None] * rank)], tensors)
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    path = folder / "m.onnx"
-    path.write_bytes(made.SerializeToString())
-    return path
+    return save(folder / "m.onnx", nodes, inputs, {"y": [None] * rank}, weights)
 
 
 def pyramid(folder: Path) -> Path:

@@ -10,6 +10,7 @@ import onnx
 import pytest
 from exact_native import exact_session
 from onnx import TensorProto, helper, numpy_helper
+from onnx_models import save
 
 from nnjit_studio.compiler.any_size.imports import AnySize, import_any
 from nnjit_studio.compiler.any_size.inputs import Feeds
@@ -82,15 +83,9 @@ def model(folder: Path, kind: str) -> Path:
     weights |= {"axis": np.array(1), "from": np.array(0), "step": np.array(1)}
     weights |= {"split": np.array([0, -1, HEADS, WIDTH // HEADS]), "join": np.array([0, -1, WIDTH])}
     used = {name for n in nodes for name in n.input}
-    tensors = [numpy_helper.from_array(np.asarray(a), n) for n, a in weights.items() if n in used]
     shapes = {"x": [batch, "n", WIDTH], "z": [1, "k", WIDTH], "mask": [batch, "n"]}
-    inputs = [port(n, TensorProto.FLOAT, shape) for n, shape in shapes.items() if n in used]
-    output = port("y", TensorProto.FLOAT, shapes["x"])
-    graph = helper.make_graph(nodes, "g", inputs, [output], tensors)
-    opsets = [helper.make_opsetid("", 17)]
-    path = folder / "m.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
-    return path
+    inputs, held = ({n: of[n] for n in of if n in used} for of in (shapes, weights))
+    return save(folder / "m.onnx", nodes, inputs, {"y": shapes["x"]}, held)
 
 
 def feeds(kind: str, n: int, batch: int = 1, keys: int = 0) -> Feeds:

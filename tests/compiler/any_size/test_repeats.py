@@ -8,7 +8,8 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper, parser
+from onnx import helper, parser
+from onnx_models import save
 
 from nnjit_studio.compiler.any_size.constants import Prefix, whole_tables
 from nnjit_studio.compiler.any_size.imports import import_any
@@ -30,14 +31,13 @@ def expanded(folder: Path) -> Path:
         node("Mul", ["x", "mask"], ["a"]),
         node("Concat", ["a", "mask"], ["y"], axis=1),
     ]
-    w = numpy_helper.from_array(np.array([[1.5], [-2.0], [0.25]], np.float32), "w")
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3, "n"])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [None, 6, None])
-    graph = helper.make_graph(nodes, "g", [x], [y], [w])
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    path = folder / "m.onnx"
-    path.write_bytes(made.SerializeToString())
-    return path
+    return save(
+        folder / "m.onnx",
+        nodes,
+        {"x": ["batch", 3, "n"]},
+        {"y": [None, 6, None]},
+        {"w": np.array([[1.5], [-2.0], [0.25]], np.float32)},
+    )
 
 
 def test_a_constant_that_repeats_along_open_axes_is_stored_once(tmp_path: Path) -> None:

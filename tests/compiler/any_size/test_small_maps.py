@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import NodeProto, TensorProto, helper, numpy_helper
+from onnx import NodeProto, helper
+from onnx_models import save
 
 from nnjit_studio.compiler.any_size.imports import import_any
 from nnjit_studio.compiler.any_size.kernels.small_maps import open_extents, tile_of
@@ -98,16 +99,9 @@ def checked(
     ``tuned`` is what won for its one kernel at the sizes of the example.
     """
     channels = example.shape[1]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [port("x", TensorProto.FLOAT, ["n", channels, "h", "w"])],
-        [port("y", TensorProto.FLOAT, [None] * 4)],
-        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    path = save(
+        folder / "m.onnx", nodes, {"x": ["n", channels, "h", "w"]}, {"y": [None] * 4}, weights
     )
-    onnx_file = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    path = folder / "m.onnx"
-    path.write_bytes(onnx_file.SerializeToString())
     winners, notes = {}, ()
     if tuned is not None:
         given = GivenShapes(shapes={"x": example.shape})

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
+from onnx_models import save
 
 from nnjit_studio.compiler.any_size.imports import AnySize, import_any
 from nnjit_studio.compiler.any_size.kernels.remainders import unblocked
@@ -34,18 +34,10 @@ def rand(*shape: int) -> np.ndarray:
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A product with a bias over any number of rows."""
-    weights = [numpy_helper.from_array(rand(*s), n) for s, n in (((20, 32), "w"), ((32,), "b"))]
-    ports = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", n])
-        for name, n in (("x", 20), ("y", 32))
-    ]
-    nodes = [helper.make_node("Gemm", ["x", "w", "b"], ["y"])]
-    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], weights)
     path = tmp_path_factory.mktemp("product") / "m.onnx"
-    onnx.save(
-        helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", 17)]), path
-    )
-    return path
+    nodes = [helper.make_node("Gemm", ["x", "w", "b"], ["y"])]
+    weights = {"w": rand(20, 32), "b": rand(32)}
+    return save(path, nodes, {"x": ["rows", 20]}, {"y": ["rows", 32]}, weights)
 
 
 def key_at(model: Path, rows: int, folder: Path) -> str:

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
+from onnx_models import save
 
 from nnjit_studio.compiler.any_size import on_gpu
 from nnjit_studio.compiler.any_size.imports import import_any
@@ -184,13 +185,14 @@ def test_the_place_behind_a_number_of_rows_is_not_rounded(tmp_path: Path) -> Non
     """Of 512 (n + 1) all samples at odd sizes are multiples of 1024, others are not."""
     width = 512
     shapes = {"w": (1, 4 * width, 8), "r": (1, 4 * width, width)}
-    weights = [numpy_helper.from_array(np.ones(s, np.float32), k) for k, s in shapes.items()]
     node = helper.make_node("LSTM", ["x", *shapes], ["y"], hidden_size=width)
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 1, 8])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 1, 1, width])
-    file = tmp_path / "m.onnx"
-    graph = helper.make_graph([node], "lstm", [x], [y], weights)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), file)
+    file = save(
+        tmp_path / "m.onnx",
+        [node],
+        {"x": ["n", 1, 8]},
+        {"y": ["n", 1, 1, width]},
+        {name: np.ones(shape, np.float32) for name, shape in shapes.items()},
+    )
     made = import_any(file, tmp_path / "w.bin", webgpu=True)
     assert made is not None
     texts = [json.loads(k.data) for k in made.kernels if k.tier in GPU_TIERS]

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import NodeProto, TensorProto, helper, parser
+from onnx import NodeProto, helper, parser
+from onnx_models import save
 
 from nnjit_studio.compiler.any_size import imports
 from nnjit_studio.compiler.any_size.fit import Numbers
@@ -46,12 +47,7 @@ def test_a_range_begins_where_all_windows_fit(tmp_path: Path) -> None:
         helper.make_node("MaxPool", ["x"], ["a"], kernel_shape=[4, 4], strides=[4, 4]),
         helper.make_node("MaxPool", ["a"], ["y"], kernel_shape=[2, 2], strides=[2, 2]),
     ]
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, "h", "w"])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3, None, None])
-    graph = helper.make_graph(nodes, "g", [x], [y])
-    path = tmp_path / "m.onnx"
-    onnx_file = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    path.write_bytes(onnx_file.SerializeToString())
+    path = save(tmp_path / "m.onnx", nodes, {"x": [1, 3, "h", "w"]}, {"y": [1, 3, None, None]})
     feeds = {"x": np.ones((1, 3, 20, 30), np.float32)}
     found = probe(Trial(path, feeds), feeds)
     assert {d.name: d.low for d in found.dims} == {"h": 8, "w": 8}

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from exact_native import exact_session
 from onnx import TensorProto, helper, numpy_helper
-from onnx_models import mlp
+from onnx_models import mlp, save
 from run_plan import run_by_kernels
 
 from nnjit_studio.compiler.derived.derive import derive
@@ -99,15 +99,12 @@ def test_a_dynamically_quantised_convolution_is_one_tunable_kernel(tmp_path: Pat
         make("Add", ["m", "bias"], ["a"]),
         make("Relu", ["a"], ["y"]),
     ]
-    weights = [numpy_helper.from_array(np.asarray(a), n) for n, a in tensors.items()]
     x, y = (
         helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, c, 8, 8])
         for n, c in (("x", 3), ("y", 4))
     )
     path, file = tmp_path / "m.onnx", tmp_path / "w.bin"
-    graph = helper.make_graph(nodes, "g", [x], [y], weights)
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), str(path))
+    save(path, nodes, [x], [y], tensors)
     built = import_model(path, file)
     (convolution,) = [w for w in built.workloads if w.kind == "matmul_int8"]
     assert convolution.tunable

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx_models
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 from run_plan import run_by_kernels
 
 from nnjit_studio.compiler.importer import BuiltModel, import_model
@@ -49,15 +50,13 @@ class Layers:
     def save(self, path: Path, x: np.ndarray, shape: tuple[int, ...]) -> None:
         self.nodes[-1].output[0] = "y"
         kind = helper.np_dtype_to_tensor_dtype(x.dtype)
-        graph = helper.make_graph(
+        onnx_models.save(
+            path,
             self.nodes,
-            "layers",
             [helper.make_tensor_value_info("x", kind, x.shape)],
-            [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
-            [numpy_helper.from_array(v, k) for k, v in self.weights.items()],
+            {"y": shape},
+            self.weights,
         )
-        opsets = [helper.make_opsetid("", 17)]
-        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
 
 
 def _both(folder: Path, x: np.ndarray, tier: str) -> tuple[BuiltModel, np.ndarray, np.ndarray]:
@@ -134,19 +133,17 @@ def test_two_variable_operands(tmp_path: Path, k: int) -> None:
     a = RNG.integers(0, 256, (2, 5, k)).astype(np.uint8)
     b = RNG.integers(0, 256, (2, k, 6)).astype(np.uint8)
     zeros = {"za": np.uint8(7), "zb": np.uint8(201)}
-    graph = helper.make_graph(
+    path, weights = tmp_path / "m.onnx", tmp_path / "w.bin"
+    onnx_models.save(
+        path,
         [helper.make_node("MatMulInteger", names, ["y"])],
-        "g",
         [
             helper.make_tensor_value_info(n, TensorProto.UINT8, v.shape)
             for n, v in zip("ab", (a, b), strict=True)
         ],
         [helper.make_tensor_value_info("y", TensorProto.INT32, (2, 5, 6))],
-        [numpy_helper.from_array(np.asarray(v), n) for n, v in zeros.items()],
+        zeros,
     )
-    path, weights = tmp_path / "m.onnx", tmp_path / "w.bin"
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
     built = import_model(path, weights)
     assert ("batch_matmul" in {w.kind for w in built.workloads}) == (k == 64)
     got = run_by_kernels(built, weights, {"a": a, "b": b}, "relaxed-simd")["y"]

@@ -10,6 +10,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx_models import save
 from recurrent_layers import GATES, STATES
 from run_plan import run_by_kernels
 
@@ -110,14 +111,8 @@ def test_weights_may_be_made_of_large_ones(tmp_path: Path) -> None:
         helper.make_node("Concat", ["early", "late"], ["w"], axis=1),
         helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=100),
     ]
-    graph = helper.make_graph(
-        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 1, 1, 100])],
-        [numpy_helper.from_array(a, n) for n, a in held.items()],
-    )  # fmt: skip
     path, weights = tmp_path / "m.onnx", tmp_path / "w.bin"
-    imports = [helper.make_opsetid("", 12)]
-    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=8), path)
+    save(path, nodes, {"x": x.shape}, {"y": [2, 1, 1, 100]}, held, opset=12)
     built = import_model(path, weights)
     (expected,) = onnxruntime.InferenceSession(path).run(None, {"x": x})
     got = run_by_kernels(built, weights, {"x": x}, TIERS[0])

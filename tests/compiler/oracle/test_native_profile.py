@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import helper
+from onnx_models import save
 
 from nnjit_studio.compiler.oracle.native_profile import native_profile
 from nnjit_studio.errors import UserError
@@ -13,15 +13,11 @@ from nnjit_studio.errors import UserError
 
 @pytest.fixture
 def model(tmp_path):
-    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", "n"]) for n in "xy"]
     nodes = [
         helper.make_node("MatMul", ["x", "x"], ["a"], "product"),
         helper.make_node("Relu", ["a"], ["y"], "relu"),
     ]
-    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:])
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "m.onnx")
-    return tmp_path / "m.onnx"
+    return save(tmp_path / "m.onnx", nodes, {"x": ["n", "n"]}, {"y": ["n", "n"]})
 
 
 def test_every_node_has_its_time(model):

@@ -9,11 +9,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import numpy as np
-import onnx
 import phone
 import pytest
 from networks import Network, network, why_not
-from onnx import helper, numpy_helper
+from onnx import helper
+from onnx_models import save
 from waiting import until
 
 from nnjit_studio.database import KernelDatabase
@@ -35,15 +35,9 @@ def folder() -> Iterator[Path]:
 
 def product(path: Path) -> Path:
     """One product of 32x64x64."""
-    weight = numpy_helper.from_array(np.eye(64, dtype="f4"), "w")
-    graph = helper.make_graph(
-        [helper.make_node("MatMul", ["x", "w"], ["y"])], "tiny",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [32, 64])],
-        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [32, 64])], [weight],
-    )  # fmt: skip
-    opset = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
-    return path
+    product = helper.make_node("MatMul", ["x", "w"], ["y"])
+    weights = {"w": np.eye(64, dtype="f4")}
+    return save(path, [product], {"x": [32, 64]}, {"y": [32, 64]}, weights)
 
 
 def test_a_phone_joins_tunes_and_leaves(folder: Path) -> None:

@@ -18,10 +18,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
-import onnx
 import wasmtime
 from nnjit_command import LONG_S, SANDBOX, nnjit
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
+from onnx_models import save
 from static_server import serve
 
 from nnjit_studio.engine.browsers import browsers
@@ -69,18 +69,14 @@ try {
 
 def two_products(path: Path) -> Path:
     rng = np.random.default_rng(5)
-    weights = [rng.standard_normal((WIDTH, WIDTH)).astype(np.float32) / 10 for _ in range(2)]
-    tensors = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [ROWS, WIDTH]) for n in "xy"]
+    square = WIDTH, WIDTH
+    weights = {f"w{i}": rng.standard_normal(square).astype(np.float32) / 10 for i in range(2)}
     nodes = [
         helper.make_node("MatMul", ["x", "w0"], ["h"]),
         helper.make_node("Relu", ["h"], ["r"]),
         helper.make_node("MatMul", ["r", "w1"], ["y"]),
     ]
-    named = [numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(weights)]
-    graph = helper.make_graph(nodes, "two", tensors[:1], tensors[1:], named)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    onnx.save(model, path)
-    return path
+    return save(path, nodes, {"x": [ROWS, WIDTH]}, {"y": [ROWS, WIDTH]}, weights)
 
 
 def plant_slow_kernels(site: Path) -> dict[str, int]:

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
-import onnx
 import onnxruntime
 import pytest
 from bundle_page import RunBundle, bundle_page
 from nnjit_command import SANDBOX, json_lines, nnjit_here
 from onnx import NodeProto, TensorProto, helper, numpy_helper
+from onnx_models import save
 
 node, port = helper.make_node, helper.make_tensor_value_info
 
@@ -71,12 +71,7 @@ def attention(file: Path, depth: int, mask: str, keys: str, batch: str | int) ->
     ports = {"x": [batch, "m", width]}
     ports |= {"c": [batch, keys, width]} if source == "c" else {}
     ports |= {"mask": [batch, keys]} if mask else {}
-    inputs = [port(name, TensorProto.FLOAT, shape) for name, shape in ports.items()]
-    y = port("y", TensorProto.FLOAT, [batch, "m", width])
-    graph = helper.make_graph(nodes, file.stem, inputs, [y], weights)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    onnx.save(model, file)
-    return file
+    return save(file, nodes, ports, {"y": [batch, "m", width]}, weights)
 
 
 @pytest.fixture(scope="module")
