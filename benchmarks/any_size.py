@@ -61,6 +61,8 @@ def main(options: argparse.Namespace) -> int:
         "storm": [rng.randint(1, options.longest) for _ in range(options.storm)],
     }
     document = measured(folder, job, options)
+    if not document["rows"]:
+        sys.exit(f"No length was measured within {options.minutes:g} minutes.")
     report = report_of(document, options)
     print(report.text())
     if options.markdown:
