@@ -55,6 +55,7 @@ def main() -> int:
     given.add_argument("--minutes", type=float, default=600.0, help="no session is begun later")
     given.add_argument("--busy", default="6", help="processes at work meanwhile; 6,1: in turns")
     given.add_argument("--drawn", action="store_true", help="first kernels of the lite space")
+    given.add_argument("--seed", type=int, default=0, help="of the first session's draw")
     given.add_argument("--keep", type=Path, help="add the sessions to this file, repeat none")
     given.add_argument("--repeat", type=Path, help="repeat the sessions of such a file")
     given.add_argument("--target", default="chromium")
@@ -118,7 +119,8 @@ def planned(options: argparse.Namespace) -> Iterator[Case]:
     for number in range(options.sessions * len(options.models)):
         model = options.models[number % len(options.models)]
         processes = busy[number // len(options.models) % len(busy)]
-        yield Case(model, processes, options.seconds, number if options.drawn else None)
+        seed = options.seed + number if options.drawn else None
+        yield Case(model, processes, options.seconds, seed)
 
 
 def kept(file: Path) -> list[Case]:

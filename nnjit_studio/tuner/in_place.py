@@ -87,20 +87,21 @@ def try_in_place(
     kernels: Sequence[Kernel],
     policy: MeasurePolicy = TRIAL_POLICY,
     thresholds: SwapPolicy | None = None,
+    looks: Sequence[int] = LOOKS,
 ) -> Generator[int, None, InPlace]:
-    """Try kernels in the model until it is told how they do there, or :data:`LOOKS` are over.
+    """Try kernels in the model until it is told how they do there, or the looks are over.
 
     Yields, before each look, how many pairs there will be after it. Each look has an equal
     share of the error (Bonferroni).
     """
     thresholds = thresholds or SwapPolicy()
-    confidence = 1 - (1 - thresholds.confidence) / len(LOOKS)
+    confidence = 1 - (1 - thresholds.confidence) / len(looks)
     taken = Trial()
     verdict = InPlace(NOT_TOLD_APART)
-    for pairs in LOOKS:
+    for pairs in looks:
         yield pairs
         more = pairs - len(taken.ms)
-        max_ms = policy.max_ms * more / LOOKS[-1]
+        max_ms = policy.max_ms * more / looks[-1]
         taken = joined(
             taken, runner.trial(feeds, kernels, replace(policy, pairs=more, max_ms=max_ms))
         )

@@ -9,7 +9,6 @@ import pytest
 
 from nnjit_studio.bench.tuner import plan_regret
 from nnjit_studio.bench.tuner.plan_regret import (
-    TRIALS,
     Combination,
     bench_plan_regret,
     every_plan,
@@ -26,17 +25,35 @@ def combination(name: str, speedup: float, spread: float) -> Combination:
     return Combination(name, InPlace("", "models", 16, speedup, speedup - spread, speedup + spread))
 
 
-@pytest.mark.parametrize(("spread", "looks"), [(0.001, 1), (0.5, TRIALS)])
-def test_a_combination_is_tried_until_its_interval_settles_it(spread: float, looks: int) -> None:
-    rng, tries = np.random.default_rng(3), []
+@pytest.mark.parametrize(
+    ("slower", "spread", "pairs"),
+    [(1.5, 0.02, 4), (1.0, 0.001, 4), (1.0, 0.5, 128), (0.9, 0.001, 4), (0.9, 0.2, 128)],
+)
+def test_a_combination_is_tried_until_its_regret_is_known_to_the_goal(
+    slower: float, spread: float, pairs: int
+) -> None:
+    """A faster one too: its interval was left as wide as it was when it first excluded 1."""
+    rng = np.random.default_rng(3)
 
     def trial(policy: MeasurePolicy) -> Trial:
-        tries.append(policy)
-        ms, others = (tuple(rng.uniform(10, 10 + 10 * spread, 16)) for _ in range(2))
-        return Trial("models", 1, ms, others)
+        ms, others = (rng.uniform(10, 10 + 10 * spread, policy.pairs) for _ in range(2))
+        return Trial("models", 1, tuple(slower * ms), tuple(others))
 
     place = told(trial)
-    assert len(tries) == looks and place.pairs == 16 * looks
+    assert place.pairs == pairs
+    assert 1 / place.low - 1 / place.high < 0.06 or spread == 0.5
+
+
+def test_a_slow_model_has_as_many_looks_as_its_time_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(plan_regret.time, "monotonic", lambda: now[0])
+
+    def trial(policy: MeasurePolicy) -> Trial:
+        now[0] += 2.5 * policy.pairs
+        ms = tuple(10.0 + i % 5 for i in range(policy.pairs))
+        return Trial("models", 1, ms, ms[::-1])
+
+    assert told(trial).pairs == 16 and now[0] <= plan_regret.MOST_S
 
 
 def test_every_combination_is_spelled_by_what_differs_from_the_rules() -> None:

@@ -81,6 +81,9 @@ def test_a_trial_goes_on_until_it_is_settled_and_no_longer() -> None:
     assert (found.outcome, found.pairs) == (NOT_TOLD_APART, 16)
     assert [p.pairs for p in close.policies] == [4, 4, 8]
     assert [p.max_ms for p in close.policies] == [400, 400, 800]
+    longer = Model(1.0, 1.0)
+    assert at_once(try_in_place(longer, {}, [], looks=(8, 32))).pairs == 32
+    assert [p.pairs for p in longer.policies] == [8, 24]
     assert at_once(try_in_place(Model(0.7), {}, [])).outcome == SLOWER
     assert at_once(try_in_place(Model(1.0, 0), {}, [])).error == "it traps"
 

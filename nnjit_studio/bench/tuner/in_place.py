@@ -22,7 +22,8 @@ from nnjit_studio.tuner.in_place import InPlace, try_in_place
 from nnjit_studio.workbench import Workbench
 from nnjit_studio.workbench.tuning import session_of
 
-POLICY = MeasurePolicy(pairs=16, min_sample_ms=4.0, warmup_ms=30.0, max_ms=6000.0)
+LOOKS = (4, 8, 16, 32, 64)
+POLICY = MeasurePolicy(pairs=LOOKS[-1], min_sample_ms=4.0, warmup_ms=30.0, max_ms=24000.0)
 """More than a session spends on one winner: this is the judge of what it decided."""
 
 
@@ -111,7 +112,7 @@ def _judged(bench: Workbench, winner: Winner) -> InPlace:
     (last,) = (k for k in model.kernels(_tier(bench)) if k.workload == winner.workload)
     model.page.runner.register([_kernel(bench, winner.workload, winner.beaten)])
     challenger = _kernel(bench, winner.workload, winner.settings)
-    place = at_once(try_in_place(model.page.runner, model.feeds, [challenger], POLICY))
+    place = at_once(try_in_place(model.page.runner, model.feeds, [challenger], POLICY, looks=LOOKS))
     model.page.runner.register([last])
     return place
 

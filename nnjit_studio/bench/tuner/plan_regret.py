@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,10 @@ from nnjit_studio.workbench.plan_forms import PlanForms, tune_plan
 
 GOAL = 0.03
 """Regret that is small enough: intervals are narrowed until they settle it."""
-TRIALS = 5
-"""Of a combination at most."""
+LOOKS = (4, 8, 16, 32, 64, 128)
+"""Pairs of a combination after which it may be settled: most are slower, which few pairs tell."""
+MOST_S = 60.0
+"""Of a combination: no look is begun that would end later, as it takes as long as all before it."""
 
 
 @dataclass(frozen=True)
@@ -147,15 +149,19 @@ def _compared(bench: Workbench, ways: dict[str, str]) -> Combination:
 
 
 def told(trial: Callable[[MeasurePolicy], Trial]) -> InPlace:
-    """Trials until a combination is faster, or its interval has no regret beyond the goal.
+    """Trials until a combination's regret is known to the goal: above 0 and how much, or within it.
 
     Each look has an equal share of the error (Bonferroni).
     """
-    taken, place = Trial(), InPlace("")
-    for _ in range(TRIALS):
-        taken = joined(taken, trial(PLAN_POLICY))
-        place = judge(taken, confidence=1 - 0.05 / TRIALS)
-        if place.error or place.low > 1 or place.high <= 1 / (1 - GOAL):
+    taken, place, began_s = Trial(), InPlace(""), time.monotonic()
+    for pairs in LOOKS:
+        if time.monotonic() - began_s > MOST_S / 2:
+            break
+        taken = joined(taken, trial(replace(PLAN_POLICY, pairs=pairs - len(taken.ms))))
+        place = judge(taken, confidence=1 - 0.05 / len(LOOKS))
+        if place.error or place.high <= 1 / (1 - GOAL):
+            break
+        if place.low > 1 and 1 / place.low - 1 / place.high <= GOAL:
             break
     return place
 
@@ -189,8 +195,8 @@ def plan_regret_report(result: Mapping[str, Any]) -> Report:
     ]
     about = (
         "Each combination of choices was compared with the chosen plan, whole models in turns in "
-        "one page, again where its interval neither excludes 1 nor a regret of more than "
-        f"{GOAL:.0%}; regret counts where the 95 % interval excludes 1, at most is by the highest "
-        "end of all intervals."
+        f"one page, until its interval told its regret to {GOAL:.0%}, or {LOOKS[-1]} pairs or "
+        f"{MOST_S:.0f} s were taken; regret counts where the 95 % interval excludes 1, at most is "
+        "by the highest end of all intervals."
     )
     return Report(result, "regret of the plan", about, (Table(head, rows),))
