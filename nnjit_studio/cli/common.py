@@ -13,7 +13,7 @@ import numpy as np
 import platformdirs
 from numpy.typing import NDArray
 
-from nnjit_studio.cli.verbs import FILE, PATH, POSITIVE, argument, option
+from nnjit_studio.cli.verbs import BYTES_ON_STDOUT, FILE, PATH, POSITIVE, argument, option
 from nnjit_studio.errors import UserError
 from nnjit_studio.support.terminal import printable
 
@@ -76,12 +76,18 @@ def answer(as_json: bool, document: object, text: str) -> None:
 
 
 def print_json(document: object) -> None:
-    click.echo(json.dumps(document, allow_nan=False))
+    click.echo(json.dumps(document, allow_nan=False), err=_stdout_is_taken())
 
 
 def say(text: str) -> None:
     """A result for people, on stdout."""
-    click.echo(printable(text, keep="\n\t"))
+    click.echo(printable(text, keep="\n\t"), err=_stdout_is_taken())
+
+
+def _stdout_is_taken() -> bool:
+    """Whether a file was written there, as with ``-o /dev/stdout``."""
+    context = click.get_current_context(silent=True)
+    return context is not None and BYTES_ON_STDOUT in context.meta
 
 
 def note(text: str) -> None:
