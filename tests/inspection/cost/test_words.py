@@ -51,6 +51,8 @@ def test_isolation_blames_by_the_whole_module_only() -> None:
     assert blamed(alone, alone.tiers[0]) == []
     large = cost("isolation", {1: 900.0}, 90_000.0)
     assert blamed(large, large.tiers[0]) == []
+    some = cost("isolation", {1: 90.0, 2: 80.0}, 90_000.0)
+    assert "none of the 2 measured functions is to blame; the slowest is function 1" in verdict(some)
     most = cost("isolation", {1: 900.0}, 1000.0)
     assert [b.function for b in blamed(most, most.tiers[0])] == [1]
 

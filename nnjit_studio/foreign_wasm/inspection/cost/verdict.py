@@ -75,8 +75,10 @@ def _of_tier(cost: CompileCost, tier: Compilation, name: Name) -> str:
     if slowest is None:
         return f"{cost.engine}, {tier.tier}: no function was compiled."
     index, its = slowest
+    alone = tier.method == "isolation" and len(tier.functions) > 1
+    none = f"none of the {len(tier.functions)} measured functions" if alone else "no single function"
     return (
-        f"{cost.engine}, {tier.tier}: no single function is to blame; "
+        f"{cost.engine}, {tier.tier}: {none} is to blame; "
         f"the slowest is {_called(index, name)} with {seconds(its.ms)}."
     )
 
