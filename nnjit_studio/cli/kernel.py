@@ -105,7 +105,9 @@ class KernelOptions:
         False, "Print what each pass changed, and the numbers of the lite space."
     )
     output: Path | None = option(
-        None, "Write the Wasm module, or for WebGPU the kernel document.", flag="-o --output",
+        None,
+        "Write the Wasm module, or for WebGPU the kernel document.",
+        flag="-o --output",
         type=OUTPUT,
     )
 

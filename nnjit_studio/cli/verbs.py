@@ -20,7 +20,6 @@ import click
 
 from nnjit_studio.support.files import behind, is_replaced
 
-
 BYTES_ON_STDOUT = f"{__name__}.bytes_on_stdout"
 """In a context's ``meta``: words go to stderr, for a file is written to stdout."""
 

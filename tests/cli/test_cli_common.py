@@ -216,8 +216,10 @@ def test_links_that_lead_to_one_another_are_told_before_the_work(tmp_path: Path)
 def test_words_leave_stdout_to_a_file_that_is_written_there(
     capfd: pytest.CaptureFixture[str], name: str
 ) -> None:
+    written = option(None, flag="-o", type=OUTPUT)
+
     @verb()
-    def toy(output: Path | None = option(None, flag="-o", type=OUTPUT)) -> None:
+    def toy(output: Path | None = written) -> None:
         say("words")
 
     toy.main(["-o", name], standalone_mode=False)

@@ -63,8 +63,7 @@ def _place(
     input_ = next(
         i
         for i, window in enumerate(lowered.inputs)
-        if window.base.of_kind("entry") == entry
-        and 0 <= low - window.base.constant < window.nbytes
+        if window.base.of_kind("entry") == entry and 0 <= low - window.base.constant < window.nbytes
     )
     first = load.address.constant - lowered.inputs[input_].base.constant
     steps = load.address.of_kind("iter").terms

@@ -52,7 +52,9 @@ def test_isolation_blames_by_the_whole_module_only() -> None:
     large = cost("isolation", {1: 900.0}, 90_000.0)
     assert blamed(large, large.tiers[0]) == []
     some = cost("isolation", {1: 90.0, 2: 80.0}, 90_000.0)
-    assert "none of the 2 measured functions is to blame; the slowest is function 1" in verdict(some)
+    assert "none of the 2 measured functions is to blame; the slowest is function 1" in verdict(
+        some
+    )
     most = cost("isolation", {1: 900.0}, 1000.0)
     assert [b.function for b in blamed(most, most.tiers[0])] == [1]
 
@@ -74,5 +76,6 @@ def test_the_first_words_tell_who_is_to_blame_and_what_to_do() -> None:
     found = cost("trace", {1: 900.0, 2: 50.0}, 1000.0)
     text = as_text(found, 5, lambda index: f"name{index}")
     first, advice = text.splitlines()[:2]
-    assert first.startswith("chromium, turbofan: function 1 (name1) is to blame") and advice == ADVICE
+    assert first.startswith("chromium, turbofan: function 1 (name1) is to blame")
+    assert advice == ADVICE
     assert "name2" in text

@@ -13,8 +13,8 @@ BLAMED_SHARE = 0.2
 BLAMED_MS = 500.0
 """Nobody waits for less."""
 ADVICE = (
-    "What to do: split it, or build it with less inlining and unrolling; a comparison with an older "
-    "build shows whether it grew."
+    "What to do: split it, or build it with less inlining and unrolling; a comparison with an "
+    "older build shows whether it grew."
 )
 
 Name = Callable[[int], str]
@@ -38,9 +38,7 @@ class Blame:
         return {**asdict(self), "share": round(self.share, 4), "rule": "compile-time"}
 
 
-def blamed(
-    cost: CompileCost, tier: Compilation, name: Name = lambda index: ""
-) -> list[Blame]:
+def blamed(cost: CompileCost, tier: Compilation, name: Name = lambda index: "") -> list[Blame]:
     """Functions that take :data:`BLAMED_SHARE` of a tier's time and :data:`BLAMED_MS`.
 
     The whole is the sum over the functions, or with isolation the time of the
@@ -76,7 +74,9 @@ def _of_tier(cost: CompileCost, tier: Compilation, name: Name) -> str:
         return f"{cost.engine}, {tier.tier}: no function was compiled."
     index, its = slowest
     alone = tier.method == "isolation" and len(tier.functions) > 1
-    none = f"none of the {len(tier.functions)} measured functions" if alone else "no single function"
+    none = (
+        f"none of the {len(tier.functions)} measured functions" if alone else "no single function"
+    )
     return (
         f"{cost.engine}, {tier.tier}: {none} is to blame; "
         f"the slowest is {_called(index, name)} with {seconds(its.ms)}."
@@ -87,14 +87,12 @@ def _called(index: int, name: Name) -> str:
     return f"function {index} ({name(index)})" if name(index) else f"function {index}"
 
 
-def _sentence(
-    cost: CompileCost, tier: Compilation, index: int, total: float, name: Name
-) -> str:
+def _sentence(cost: CompileCost, tier: Compilation, index: int, total: float, name: Name) -> str:
     its = tier.functions[index]
     memory = f" and up to {its.memory_bytes / 2**20:,.0f} MiB" if its.memory_bytes else ""
     return (
-        f"{cost.engine}, {tier.tier}: {_called(index, name)} is to blame: it takes {seconds(its.ms)}"
-        f"{memory}, {its.ms / total:.0%} of the {seconds(total)} of the module."
+        f"{cost.engine}, {tier.tier}: {_called(index, name)} is to blame: it takes "
+        f"{seconds(its.ms)}{memory}, {its.ms / total:.0%} of the {seconds(total)} of the module."
     )
 
 
