@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import wasmtime
@@ -32,7 +33,8 @@ SWAPS = (
 )  # fmt: skip
 """Instructions that take each other's place; those on vectors likewise."""
 _SIMD = (("add", "sub"), ("mul", "add"), ("add", "max"), ("sub", "div"), ("mul", "min"))
-Array = NDArray[np.float32]
+Array = NDArray[Any]
+Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -117,15 +119,18 @@ def disagreement(data: bytes, found: Found, seed: int) -> str:
     relocated = lifted(made.data)
     if relocated is None:
         return "its own module is not recognised"
-    wanted, slack = expected(relocated, before)
-    for offset, count in made.regions:
-        span = slice(offset // ELEMENT, offset // ELEMENT + count)
-        differ = np.abs(after[span] - wanted[span]) > slack[span]
-        both = np.isnan(after[span]) & np.isnan(wanted[span])
-        if (differ & ~both).any():
-            place = int(np.flatnonzero(differ & ~both)[0])
-            return f"{after[span][place]} is not {wanted[span][place]} at {offset} + {4 * place}"
-    return ""
+    old, new = before.view(np.uint8), after.view(np.uint8)
+    untouched = np.ones(old.size, np.bool_)
+    for places, value, slack in expected(relocated, before):
+        bytes_ = places[:, None] + np.arange(ELEMENT)  # a mutant's step may be no whole element
+        untouched[bytes_] = False
+        got = new[bytes_].reshape(-1).view(np.float32)
+        differ = ~(np.abs(got - value) <= slack) & ~(np.isnan(got) & np.isnan(value))
+        if differ.any():
+            i = int(np.flatnonzero(differ)[0])
+            return f"{got[i]} is not {value[i]} at {places[i]}"
+    elsewhere = np.flatnonzero(untouched & (old != new))
+    return f"it also writes byte {elsewhere[0]}" if elsewhere.size else ""
 
 
 def memory_of(made: Extract, seed: int) -> Array:
@@ -158,8 +163,9 @@ def ran(data: bytes, memory: Array) -> Array | None:
     return left
 
 
-def expected(found: Found, memory: Array) -> tuple[Array, Array]:
-    """Memory after a nest by its program, in float64, and what rounding may change.
+def expected(found: Found, memory: Array) -> Iterator[tuple[Places, Array, Array]]:
+    """Of each output the address of each element, its value by the nest's program in float64, and
+    what rounding may change.
 
     Every base is a constant: the nest is that of an extracted module.
     """
@@ -169,19 +175,17 @@ def expected(found: Found, memory: Array) -> tuple[Array, Array]:
         at = window.base.constant // ELEMENT
         inputs[f"in{i}"] = memory[at : at + window.nbytes // ELEMENT].astype(np.float64)
     found_values = evaluate_with_bound(lowered.program, inputs)
-    result, slack = memory.copy(), np.zeros_like(memory)
-    sums = _results(found, memory)
+    sums = _results(found)
     for i, target in enumerate(lowered.targets):
         places = np.zeros((), np.int64) + (sums if target.is_result else 0)
         for step, extent in target.dims:
             places = places[..., None] + step * np.arange(extent)
-        flat = ((places + target.base.constant) // ELEMENT).reshape(-1)
         value, error = found_values[f"out{i}"]
-        result[flat], slack[flat] = value.reshape(-1), 4 * error.reshape(-1)
-    return result, slack
+        addresses = (places + target.base.constant).reshape(-1)
+        yield addresses, value.reshape(-1), 4 * error.reshape(-1)
 
 
-def _results(found: Found, memory: Array) -> int:
+def _results(found: Found) -> int:
     """Where an extracted module puts the sums that stay in locals."""
     made = decode(found.body).instructions
     stores = [x for x in made if NAMES[x.opcode] == "f32.store" and x.start > _end(found)]

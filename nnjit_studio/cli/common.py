@@ -10,7 +10,7 @@ from typing import Any
 import click
 import platformdirs
 
-from nnjit_studio.cli.verbs import PATH, POSITIVE, argument, option
+from nnjit_studio.cli.verbs import BYTES_ON_STDOUT, PATH, POSITIVE, argument, option
 from nnjit_studio.model.feeds import read_arrays
 from nnjit_studio.support.terminal import printable
 
@@ -46,12 +46,18 @@ def answer(as_json: bool, document: object, text: str) -> None:
 
 
 def print_json(document: object) -> None:
-    click.echo(json.dumps(document, allow_nan=False))
+    click.echo(json.dumps(document, allow_nan=False), err=_stdout_is_taken())
 
 
 def say(text: str) -> None:
     """A result for people, on stdout."""
-    click.echo(printable(text, keep="\n\t"))
+    click.echo(printable(text, keep="\n\t"), err=_stdout_is_taken())
+
+
+def _stdout_is_taken() -> bool:
+    """Whether a file was written there, as with ``-o /dev/stdout``."""
+    context = click.get_current_context(silent=True)
+    return context is not None and BYTES_ON_STDOUT in context.meta
 
 
 def note(text: str) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 import click
 
 from nnjit_studio.analysis.kernel import inspect_kernel, inspection_json, inspection_text
-from nnjit_studio.cli.common import JSON, answer, note, print_json
+from nnjit_studio.cli.common import JSON, answer, note, print_json, say
 from nnjit_studio.cli.import_options import IMPORTING
 from nnjit_studio.cli.target_options import OPTIONS
-from nnjit_studio.cli.verbs import argument, group, option, same, verb
+from nnjit_studio.cli.verbs import OUTPUT, argument, group, option, same, verb
 from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES, PASSES
 from nnjit_studio.compiler.pipeline.wgsl import WGSL_PASSES
 from nnjit_studio.compiler.process.client import CompileProcess
@@ -27,6 +27,7 @@ from nnjit_studio.model import ImportOptions
 from nnjit_studio.records import GPU_TIERS, TIERS, CompileResult, DeviceProfile
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS, settings_of
 from nnjit_studio.records.gpu_candidate import candidate_of
+from nnjit_studio.support.files import replacing
 from nnjit_studio.support.tables import text_table
 
 EMIT = "emit"
@@ -100,7 +101,10 @@ class KernelOptions:
         False, "Print what each pass changed, and the numbers of the lite space."
     )
     output: Path | None = option(
-        None, "Write the Wasm module, or for WebGPU the kernel document.", flag="-o --output"
+        None,
+        "Write the Wasm module, or for WebGPU the kernel document.",
+        flag="-o --output",
+        type=OUTPUT,
     )
 
     def dumped_pass(self) -> str | None:
@@ -143,7 +147,7 @@ def compile_kernel(
             device = replace(assumed_device(options.backend, UNKNOWN_GPU), tiers=(tier,))
             found = inspect_kernel(compiler, defined, candidate, device, packable)
             if not as_json:
-                click.echo(inspection_text(found), nl=False)
+                say(inspection_text(found).rstrip("\n"))
             inspected = {"changes": inspection_json(found)}
         # The first compilation loads code and reads the program; its time says nothing.
         compiler.compile(defined, candidate, (tier,), chosen)
@@ -152,15 +156,17 @@ def compile_kernel(
             raise CompileError(result.error)
         dump = compiler.dump(defined, candidate, tier, dumped, chosen) if dumped else ""
     if options.output is not None:
-        options.output.write_bytes(result.kernels[0].data)
+        with replacing(options.output) as part:
+            part.write_bytes(result.kernels[0].data)
         note(f"wrote {options.output}")
     if as_json:
         document = {"workload": defined.name, **kernel_json(result), "dump": dump}
         print_json({"ok": True, **document, **inspected})
         return
-    click.echo(dump, nl=False)
+    if dump:
+        say(dump.rstrip("\n"))
     if not dumped or options.backend == "webgpu":
-        click.echo(times_text(result))
+        say(times_text(result))
 
 
 def kernel_json(result: CompileResult) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from nnjit_studio.cli.target_options import target_options
 from nnjit_studio.cli.tune import REPORT
 from nnjit_studio.cli.verbs import AT_LEAST_0, PATH, argument, group, option, same, verb
 from nnjit_studio.database import KernelDatabase
+from nnjit_studio.errors import UserError
 from nnjit_studio.model import ImportOptions
 from nnjit_studio.records.target_options import TargetOptions
 from nnjit_studio.tuner.events import Finished
@@ -50,6 +51,11 @@ def studio(
     Without options that do something with a model, it may be any file that the window takes when it
     is dropped, such as a .wasm.
     """
+    if model is not None and model.suffix.lower() == ".wasm" and script != ScriptOptions():
+        raise UserError(
+            f"{model.name} is a Wasm file, no model, so there is nothing to tune or to export.",
+            "Leave these options out to look at it, or take nnjit inspect, turbo or offload.",
+        )
     if not script.quit_at_end:  # a script does not follow what its user arranged by hand
         target = preferred(target)
     with workbench(target, importing, KernelDatabase.open_or_copy) as opened:

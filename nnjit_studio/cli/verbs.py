@@ -10,6 +10,7 @@ import dataclasses
 import importlib
 import inspect
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,18 @@ from typing import Any, get_args, get_type_hints
 
 import click
 
-from nnjit_studio.support.files import is_replaced
+from nnjit_studio.support.files import behind, is_replaced
+
+BYTES_ON_STDOUT = f"{__name__}.bytes_on_stdout"
+"""In a context's ``meta``: words go to stderr, for a file is written to stdout."""
+
+
+def is_stdout(path: Path) -> bool:
+    """Whether a file is what stdout writes to."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(sys.stdout.fileno()))
+    except (OSError, ValueError):  # there is no such file, or stdout is none
+        return False
 
 
 class _Output(click.Path):
@@ -25,9 +37,15 @@ class _Output(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if ctx is not None and is_stdout(path):
+            ctx.meta[BYTES_ON_STDOUT] = True
         if not is_replaced(path):
             return path
-        folder = next(p for p in path.resolve().parents if os.path.exists(p))
+        try:
+            file = behind(path)
+        except OSError as e:
+            self.fail(f"{str(path)!r} cannot be written: {e.strerror}.", param, ctx)
+        folder = next(p for p in file.parents if os.path.exists(p))
         if not folder.is_dir():
             self.fail(f"{str(folder)!r} is no folder.", param, ctx)
         if not os.access(folder, os.W_OK | os.X_OK):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -18,6 +19,20 @@ from nnjit_studio.errors import UserError
 def is_replaced(out: Path) -> bool:
     """Whether a new file takes the place of ``out``: a pipe or a device is written into."""
     return os.path.isfile(out) or not os.path.exists(out)
+
+
+def behind(out: Path) -> Path:
+    """The file that is written under a name: of a link, the one that it leads to.
+
+    Raises
+    ------
+    OSError
+        When links lead to one another.
+    """
+    found = os.path.realpath(out)
+    if os.path.islink(found):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    return Path(found)
 
 
 @contextmanager
@@ -36,7 +51,7 @@ def replacing(
         Of the class ``raised``, when the file or its folder cannot be written.
     """
     try:
-        whole = out.resolve() if is_replaced(out) else None
+        whole = behind(out) if is_replaced(out) else None
         near = whole and whole.parent
         with tempfile.TemporaryDirectory(prefix=".nnjit-", dir=near) as folder:
             part = Path(folder) / out.name

@@ -103,6 +103,12 @@ class Module:
         """The indices of the functions that the module defines."""
         return range(self.imported_functions, self.imported_functions + len(self.bodies))
 
+    def share(self, n: int, of: int) -> list[int]:
+        """The defined functions in part ``n``: every ``of``-th by size, so that parts are alike."""
+        sizes = [end - start for start, end in self.bodies]
+        ranked = sorted(range(len(sizes)), key=lambda i: -sizes[i])
+        return sorted(i + self.imported_functions for i in ranked[n::of])
+
     def name_of(self, index: int) -> str:
         """The name of function ``index``, empty when it has none."""
         return self.names.get(index, "")

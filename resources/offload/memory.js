@@ -72,6 +72,12 @@ function* runs({ dims }, base) {
   }
 }
 
+/** The element of an output that lies at an address, or -1. @param {Output} output @param {number} base @param {number} address */
+export function elementAt(output, base, address) {
+  for (const [at, first, length] of runs(output, base)) if (address >= at && address < at + ELEMENT * length) return first + (address - at) / ELEMENT;
+  return -1;
+}
+
 /** Writes an output to memory. @param {Output} output @param {number} base @param {Uint8Array} values @param {ArrayBufferLike} memory */
 export function scatter(output, base, values, memory) {
   const to = new Uint8Array(memory);

@@ -1,6 +1,7 @@
 /** The plan of a rewritten module (nnjit_studio/foreign_wasm/offload/plan.py). */
 
-/** Dense for the kernel; in memory at steps of bytes. @typedef {{result: boolean, dims: [step: number, extent: number][]}} Output */
+/** What an element is, as nested lists (formula.py). @typedef {[name: string, ...rest: any[]]} Formula */
+/** Dense for the kernel; in memory at steps of bytes. @typedef {{result: boolean, dims: [step: number, extent: number][], formula: Formula}} Output */
 /** Two places that must not overlap, or that may be one place where `same`. @typedef {{output: number, input?: number, other?: number, same: boolean}} Pair */
 /** The nest as a module of its own; `regions` are offset and floats of what it reads and writes. @typedef {{wasm: string, regions: [number, number][], places: {inputs: number[], outputs: number[], scalars: number[]}}} Alone */
 /**
@@ -24,7 +25,7 @@
  */
 /** `hooks` is the module that stands in the table, base64. @typedef {{version: number, hooks: string, nests: Nest[]}} Plan */
 
-const VERSION = 2;
+const VERSION = 3;
 /** The export of a rewritten module that its nests ask. */
 export const TABLE = "nnjit_offload";
 

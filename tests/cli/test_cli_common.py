@@ -202,3 +202,30 @@ def test_a_file_of_its_own_right_is_judged_by_itself(
 def test_a_folder_that_is_not_there_yet_is_no_mistake(tmp_path: Path) -> None:
     output = tmp_path / "new" / "one" / "b.zip"
     assert OUTPUT.convert(str(output), None, None) == output and not output.parent.exists()
+
+
+def test_links_that_lead_to_one_another_are_told_before_the_work(tmp_path: Path) -> None:
+    link = tmp_path / "link.wasm"
+    link.symlink_to(link)
+    told = CliRunner().invoke(cli, ["offload", "m.wasm", "-o", str(link)])
+    assert told.exit_code == 2 and "Too many levels" in told.output
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/null"])
+def test_words_leave_stdout_to_a_file_that_is_written_there(
+    capfd: pytest.CaptureFixture[str], name: str
+) -> None:
+    written = option(None, flag="-o", type=OUTPUT)
+
+    @verb()
+    def toy(output: Path | None = written) -> None:
+        say("words")
+
+    toy.main(["-o", name], standalone_mode=False)
+    told = capfd.readouterr()
+    assert (told.out, told.err) == (("", "words\n") if name == "/dev/stdout" else ("words\n", ""))
+
+
+def test_a_wasm_file_is_not_tuned(tmp_path: Path) -> None:
+    told = CliRunner().invoke(cli, ["studio", "m.wasm", "--tune", "1"])
+    assert isinstance(told.exception, UserError) and "is a Wasm file" in told.exception.error

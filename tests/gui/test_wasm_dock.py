@@ -156,6 +156,7 @@ def test_reading_tells_how_far_it_is_and_can_be_stopped(qtbot, window, shown, mo
     assert not shown.open(shown.survey.path)
     assert "stop it or wait" in window.message.text.text()
     assert not shown.stop_button.isHidden() and not shown.open_button.isEnabled()
+    assert "browser" not in shown.stop_button.toolTip()
     shown.stop_button.click()
     qtbot.waitUntil(lambda: not shown.busy)
     assert shown.caption.text().startswith("Reading was stopped. kernels.wasm")

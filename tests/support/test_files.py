@@ -67,6 +67,14 @@ def test_a_link_stays_and_a_pipe_gets_the_bytes(tmp_path: Path) -> None:
     os.close(reader)
 
 
+def test_links_that_lead_to_one_another_are_told(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(link)
+    with pytest.raises(UserError, match="Too many levels"):
+        write(link)
+    assert link.is_symlink()
+
+
 def write(out: Path, *words: Any) -> None:
     with replacing(out, *words) as part:
         part.touch()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from nnjit_studio.foreign_wasm.turbo.gate.engines import Node, engine_of
 from nnjit_studio.foreign_wasm.turbo.gate.gain import gain_of
 from nnjit_studio.foreign_wasm.turbo.gate.gate import Settings
 from nnjit_studio.foreign_wasm.turbo.job import Turbo, TurboOptions, turbo
-from nnjit_studio.foreign_wasm.turbo.kept import kept_turbo, make_turbo
+from nnjit_studio.foreign_wasm.turbo.kept import MOST_KEPT, kept_turbo, make_turbo
 from nnjit_studio.foreign_wasm.turbo.licence import licence_of
 from nnjit_studio.foreign_wasm.turbo.models import runtime_of
 from nnjit_studio.foreign_wasm.turbo.outputs import outputs_for
@@ -168,3 +169,24 @@ def test_a_faster_module_is_made_once_for_each_file_engine_and_set_of_passes(
         for fma in (False, True)
     }
     assert len(places) == 4
+
+
+def test_the_cache_keeps_the_modules_that_were_used_last(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def play(_: Path, out: Path, *rest: object) -> None:
+        out.parent.mkdir(parents=True)
+        out.touch()
+
+    monkeypatch.setattr("nnjit_studio.foreign_wasm.turbo.kept.turbo", play)
+    whole = (package / "dist" / "kernels.wasm").read_bytes()
+    files = [tmp_path / f"{n}.wasm" for n in range(MOST_KEPT + 1)]
+    for n, file in enumerate(files):
+        file.write_bytes(whole + bytes([0, 2, 0, n]))
+    node, folder = TurboOptions(target="node"), tmp_path / "kept"
+    for second, file in enumerate([*files[:-1], files[0], files[-1]]):
+        place = make_turbo(file, node, print, folder)
+        os.utime(place.parent, (second, second))  # one after the other, by any clock
+    left = {place.parent for f in files if (place := kept_turbo(f, node, folder)).is_file()}
+    assert left == set(folder.iterdir()) and len(left) == MOST_KEPT
+    assert kept_turbo(files[1], node, folder).parent not in left

@@ -60,7 +60,7 @@ class WasmPanel(Panel):
         self._reading.stopped.connect(lambda: self._tell("Reading was stopped. "))
         self._reading.failed.connect(self._refuse)
         self._reading.changed.connect(self._follow)
-        self.stop_button = self._reading.stop_button("reading")
+        self.stop_button = self._reading.stop_button("reading", "The file that was shown stays")
         self.open_button = push_button(
             "Open…", "Open a Wasm file", act=host.actions["wasm"].trigger
         )

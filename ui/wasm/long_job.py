@@ -78,9 +78,9 @@ class LongJob(QObject):
         self._stop.set()
         self.changed.emit()
 
-    def stop_button(self, what: str) -> QPushButton:
-        """A button that stops it, to be pressed while it runs."""
-        button = push_button("Stop", f"Stop {what}", "Ends the browser or engine, too", self.cancel)
+    def stop_button(self, what: str, ends: str = "Ends the browser or engine, too") -> QPushButton:
+        """A button that stops it, to be pressed while it runs; ``ends`` what else that ends."""
+        button = push_button("Stop", f"Stop {what}", ends, self.cancel)
 
         def follow() -> None:
             stopping = bool(self.job) and self._stop.is_set

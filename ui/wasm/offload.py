@@ -93,7 +93,8 @@ class OffloadPanel(LongTable):
             QCheckBox("for a GPU only"), "Only loops for a GPU", "Leave out the loops that stay"
         )
         self.only.toggled.connect(lambda _: self._show())
-        self.lead(self.find_button, self.job.stop_button("looking for loops"), self.only, QWidget())
+        stop = self.job.stop_button("looking or measuring", "Ends the browser that measures, too")
+        self.lead(self.find_button, stop, self.only, QWidget())
         self.filter.setPlaceholderText("Filter: function, name, reason")
         self._make_measuring()
         self.counters = named(QPlainTextEdit(readOnly=True), "Counters of the measured loops")

@@ -13,7 +13,7 @@ import click
 from nnjit_studio.cli.bench.options import ADAPTER, BROWSER
 from nnjit_studio.cli.common import JSON, answer, note
 from nnjit_studio.cli.target_options import OPTIONS
-from nnjit_studio.cli.verbs import FILE, argument, group, option, same, verb
+from nnjit_studio.cli.verbs import FILE, OUTPUT, argument, group, option, same, verb
 from nnjit_studio.errors import UserError
 from nnjit_studio.foreign_wasm.offload import job, report
 from nnjit_studio.foreign_wasm.offload.cases import Loop
@@ -47,7 +47,7 @@ def offload(
         None,
         "Write the module with a call around each such loop, and its plan beside it as .json.",
         flag="--out -o",
-        type=FILE,
+        type=OUTPUT,
     ),
     everything: bool = option(False, "List the loops that stay, too.", flag="--all"),
     measuring: Measuring = group(Measuring),

@@ -8,7 +8,7 @@ import click
 
 from nnjit_studio.cli.common import INPUTS, JSON, answer, note
 from nnjit_studio.cli.target_options import OPTIONS
-from nnjit_studio.cli.verbs import COUNT, FILE, argument, option, verb
+from nnjit_studio.cli.verbs import COUNT, FILE, OUTPUT, argument, option, verb
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.pages.opening import in_browser
 from nnjit_studio.errors import UserError
@@ -23,7 +23,7 @@ from nnjit_studio.model.feeds import Feeds
 def turbo(
     file: Path = argument(type=click.Path(exists=True, dir_okay=False, path_type=Path)),
     output: Path | None = option(
-        None, "By default NAME.turbo.wasm beside FILE.", flag="-o --output", type=FILE
+        None, "By default NAME.turbo.wasm beside FILE.", flag="-o --output", type=OUTPUT
     ),
     fma: bool = option(False, "Also write a module with fused multiply-adds (other rounding)."),
     kernels: bool = option(

@@ -95,18 +95,10 @@ def _survey_part(job: tuple[Path, int, int]) -> Survey:
         sha256=hashlib.sha256(data).hexdigest() if first else "",
         imported=module.imported_functions,
         sections=module.sections if first else (),
-        functions=tuple(facts(module, _share(module, n, of))),
+        functions=tuple(facts(module, module.share(n, of))),
         names=dict(module.names) if first else {},
         callers={},
     )
-
-
-def _share(module: Module, n: int, of: int) -> Sequence[int]:
-    """Every ``of``-th function by size, so that each part has as many bytes."""
-    first = module.imported_functions
-    sizes = [end - start for start, end in module.bodies]
-    ranked = sorted(range(len(sizes)), key=lambda i: -sizes[i])
-    return sorted(i + first for i in ranked[n::of])
 
 
 def _joined(parts: Sequence[Survey]) -> Survey:

@@ -15,7 +15,10 @@ from nnjit_studio.foreign_wasm.offload.lift.terms import (
     Lanes,
     Linear,
     Load,
+    Op,
+    Reduce,
     Scalar,
+    Sum,
     Value,
     as_integer,
 )
@@ -56,7 +59,7 @@ class Extract:
 
 def extract(found: Found) -> Extract | None:
     """The module of a nest, or None where its addresses cannot be chosen freely."""
-    if any(isinstance(found.lifted.before[x], Load) for x in found.lifted.written):
+    if any(_is_computed(found.lifted.before[x]) for x in found.lifted.written):
         return None  # what the function loaded before the nest would be missing
     spans = _spans(found)
     values: dict[Atom, int] = {}
@@ -94,6 +97,12 @@ def extract(found: Found) -> Extract | None:
         tuple(_at(target.base, values) for target in lowered.targets),
         tuple(_scalar(atom) for atom in lowered.scalars),
     )
+
+
+def _is_computed(value: Value) -> bool:
+    """Whether a local was, before the nest, more than a constant or a fixed value."""
+    lanes = value.lanes if isinstance(value, Lanes) else (value,)
+    return any(isinstance(lane, (Load, Op, Sum, Reduce)) for lane in lanes)
 
 
 def _spans(found: Found) -> list[tuple[Linear, int, int]]:

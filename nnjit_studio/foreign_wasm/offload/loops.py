@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache, partial
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 from nnjit_studio.errors import WasmError
@@ -16,7 +16,7 @@ from nnjit_studio.support.readers import Ended, spread
 from nnjit_studio.wasm_file.module import MAX_BYTES, Module, read
 
 SHARE_BYTES = 1 << 18
-"""Of functions that a process looks through at a time."""
+"""Of a file that a process looks through at a time."""
 
 
 def find_loops(path: Path, note: Callable[[str], None]) -> list[Loop]:
@@ -28,18 +28,22 @@ def find_loops(path: Path, note: Callable[[str], None]) -> list[Loop]:
         When the file is no module, too large, or takes more time or memory than allowed.
     Stopped
     """
-    nbytes = path.stat().st_size
+    try:
+        nbytes = path.stat().st_size
+    except OSError as e:
+        raise WasmError(f"{path.name} cannot be read: {e.strerror}.", "Check the name.") from e
     if nbytes > MAX_BYTES:
         raise WasmError(f"{path.name} is larger than any engine takes.")
-    shares = _shares(read(path.read_bytes()))
+    count = nbytes // SHARE_BYTES + 1
+    jobs = [(path, n, count) for n in range(count)]
     found: list[Loop] = []
 
     def tell(done: int) -> None:
-        note(f"looked through {done} of {len(shares)} parts of the file, {len(found)} loops")
+        note(f"looked through {done} of {count} parts of the file, {len(found)} loops")
 
     tell(0)
     try:
-        coming = spread(partial(_loops_of, path), shares, seconds_for(nbytes))
+        coming = spread(_loops_of, jobs, seconds_for(nbytes))
         for done, loops in enumerate(coming, 1):
             found += loops
             tell(done)
@@ -48,25 +52,13 @@ def find_loops(path: Path, note: Callable[[str], None]) -> list[Loop]:
     return sorted(found, key=lambda loop: (loop.told["function"], loop.told["loop"]))
 
 
-def _shares(module: Module) -> list[list[int]]:
-    """Functions in parts of about equal bytes, so that the progress is even."""
-    shares: list[list[int]] = [[]]
-    nbytes = 0
-    for index in module.defined:
-        nbytes += len(module.body(index))
-        shares[-1].append(index)
-        if nbytes > SHARE_BYTES:
-            shares.append([])
-            nbytes = 0
-    return [share for share in shares if share]
-
-
 @cache
 def _module(path: Path) -> Module:
     return read(path.read_bytes())
 
 
-def _loops_of(path: Path, functions: Sequence[int]) -> list[Loop]:
+def _loops_of(job: tuple[Path, int, int]) -> list[Loop]:
+    path, n, of = job
     module = _module(path)
-    found = [verdict for index in functions for verdict in of_function(module, index)]
+    found = [verdict for index in module.share(n, of) for verdict in of_function(module, index)]
     return [Loop(loop_json(verdict), case_of(verdict)) for verdict in found]

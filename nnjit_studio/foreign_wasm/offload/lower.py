@@ -138,7 +138,7 @@ class _Lowering:
         self.nest = nest
         self.names: dict[Atom, str] = {}
         for o in nest.outputs:
-            for atom, _ in (*_ordered(o), *_reduced(o.value)):
+            for atom, _ in (*ordered(o), *_reduced(o.value)):
                 self.names.setdefault(atom, f"i{len(self.names)}")
         found = [e for o in nest.outputs for e in walk(o.value)]
         self.scalars = list(dict.fromkeys(e.atom for e in found if isinstance(e, Scalar)))
@@ -147,7 +147,7 @@ class _Lowering:
         self.windows, self.places = windows(list(loads), self.trips)
         self.targets = [
             Target(o.address.of_kind("entry").plus(Linear((), o.address.constant)),
-                   tuple((o.address.of_atom(a), n) for a, n in _ordered(o)))
+                   tuple((o.address.of_atom(a), n) for a, n in ordered(o)))
             for o in nest.outputs
         ]  # fmt: skip
         if len(self.windows) + len(self.targets) + bool(self.scalars) > MOST_BUFFERS:
@@ -164,13 +164,13 @@ class _Lowering:
             inputs.append(ir.Buffer("scalars", "f32", (len(self.scalars),), "input"))
         outputs, stages = [], []
         for i, output in enumerate(self.nest.outputs):
-            shape = tuple(n for _, n in _ordered(output))
+            shape = tuple(n for _, n in ordered(output))
             outputs.append(ir.Buffer(f"out{i}", "f32", shape, "output"))
             stages += self._stages(output, f"out{i}")
         return ir.Program("nest", (*inputs, *outputs, *self.workspaces), tuple(stages))
 
     def _stages(self, output: Output, name: str) -> list[ir.Stage]:
-        loops = _ordered(output)
+        loops = ordered(output)
         axes, place = self._axes(loops), self._dense(loops)
         spatial = math.prod(n for _, n in loops)
         groups = _groups(output.value)
@@ -284,7 +284,7 @@ def windows(
     return found, places
 
 
-def _ordered(output: Output) -> Loops:
+def ordered(output: Output) -> Loops:
     """The loops of an output, those with the largest steps outermost."""
     return tuple(sorted(output.loops, key=lambda pair: -abs(output.address.of_atom(pair[0]))))
 

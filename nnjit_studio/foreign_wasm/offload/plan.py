@@ -16,13 +16,14 @@ from nnjit_studio.compiler.wgsl.templates.rounded_product import ROUNDING, round
 from nnjit_studio.errors import CompileError
 from nnjit_studio.foreign_wasm.offload.detect import Found, Verdict
 from nnjit_studio.foreign_wasm.offload.extract import extract
+from nnjit_studio.foreign_wasm.offload.formula import formulas
 from nnjit_studio.foreign_wasm.offload.hooks import hooks
 from nnjit_studio.foreign_wasm.offload.lift.refusal import Refused
 from nnjit_studio.foreign_wasm.offload.lift.terms import Load, Reduce, walk
 from nnjit_studio.foreign_wasm.offload.lower import ELEMENT, Lowered
 from nnjit_studio.foreign_wasm.offload.rewrite import slots
 
-VERSION = 2
+VERSION = 3
 TIER = "wgsl"
 
 
@@ -96,7 +97,10 @@ def _entry(number: int, nest: Planned) -> dict[str, Any]:
         "slots": {"before": slots(number).before, "after": slots(number).after},
         "inputs": [w.nbytes for w in lowered.inputs],
         "scalars": len(lowered.scalars),
-        "outputs": [{"result": t.is_result, "dims": t.dims} for t in lowered.targets],
+        "outputs": [
+            {"result": target.is_result, "dims": target.dims, "formula": formula}
+            for target, formula in zip(lowered.targets, formulas(found), strict=True)
+        ],
         "workspaces": work,
         "apart": _apart(found),
         "terms": _longest(found),

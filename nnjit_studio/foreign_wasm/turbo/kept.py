@@ -1,14 +1,22 @@
-"""Faster forms of modules that were made before: one of each module and engine, in the cache."""
+"""Faster forms of modules that were made before: one of each module and engine, in the cache.
+
+Each update of an engine or of a module leaves one behind, so those used longest ago go.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import os
+import shutil
 from pathlib import Path
 
 import platformdirs
 
 from nnjit_studio.foreign_wasm.turbo.gate.engines import engine_of
 from nnjit_studio.foreign_wasm.turbo.job import Note, TurboOptions, turbo
+
+MOST_KEPT = 8
+"""Of 14 MB each for ONNX Runtime Web's module."""
 
 
 def kept_turbo(module: Path, options: TurboOptions, folder: Path | None = None) -> Path:
@@ -33,7 +41,7 @@ def kept_turbo(module: Path, options: TurboOptions, folder: Path | None = None) 
 
 
 def make_turbo(module: Path, options: TurboOptions, note: Note, folder: Path | None = None) -> Path:
-    """The faster form of a module, made if it is not in the cache.
+    """The faster form of a module, made if it is not in the cache, which keeps those used last.
 
     Raises
     ------
@@ -43,4 +51,8 @@ def make_turbo(module: Path, options: TurboOptions, note: Note, folder: Path | N
     place = kept_turbo(module, options, folder)
     if not place.is_file():
         turbo(module, place, options, note)
+    os.utime(place.parent)
+    others = sorted(place.parent.parent.iterdir(), key=lambda kept: -kept.stat().st_mtime)
+    for old in others[MOST_KEPT:]:
+        shutil.rmtree(old, ignore_errors=True)
     return place

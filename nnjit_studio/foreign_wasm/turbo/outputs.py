@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ def check_new(file: Path, out: Path) -> None:
     """
     if out.suffix != ".wasm":
         raise UserError(f"{str(out)!r} is no name of a module.", "Give one that ends in .wasm.")
-    if out.resolve() == file.resolve():
+    if os.path.realpath(out) == os.path.realpath(file):
         raise UserError(f"{str(out)!r} is the original itself.", "Give another file with -o.")
 
 

@@ -4,7 +4,9 @@ import { randomBy } from "../../live/images.js";
 import { instantiate as blocking } from "../../offload/blocking.js";
 import { difference } from "../../offload/guard.js";
 import { instantiate as suspending } from "../../offload/jspi.js";
+import { bytesOf, elementAt, gather, placesOf } from "../../offload/memory.js";
 import { parsePlan } from "../../offload/plan.js";
+import { explained } from "../../offload/rounding.js";
 import { faulty, KINDS } from "./faults.js";
 
 /**
@@ -14,7 +16,11 @@ import { faulty, KINDS } from "./faults.js";
  * @typedef {{name: string, wasm: string, swapped: string, plan: string, entry: string, args: number[], fill: [number, number][],
  *   calls: number, always?: boolean, lose?: number, slow?: number, varied?: boolean, fault?: Fault | null}} Case
  */
+/** @import { Guard } from "../../offload/guard.js" */
+/** @import { Places } from "../../offload/memory.js" */
+/** @import { Nest } from "../../offload/plan.js" */
 /** @import { Fault } from "./faults.js" */
+/** A nest that a call of the function came by. @typedef {{nest: Nest, places: Places}} Entered */
 /** @typedef {{cases: Case[], mode: "jspi" | "blocking"}} Job */
 
 /** What a module may import: functions that do nothing, and memory. @param {WebAssembly.Module} module */
@@ -38,13 +44,48 @@ function fill(memory, { fill: regions, varied }, call) {
   });
 }
 
-/** @param {WebAssembly.Memory} ours @param {WebAssembly.Memory} theirs @param {Case} row @param {{terms: number, rounding: number}} nest */
-function differs(ours, theirs, { fill: regions }, nest) {
+/**
+ * @param {WebAssembly.Memory} ours @param {WebAssembly.Memory} theirs @param {Case} row @param {{terms: number, rounding: number}} nest
+ * @param {(address: number, ours: number, theirs: number) => boolean} explains
+ */
+function differs(ours, theirs, { fill: regions }, nest, explains) {
   for (const [offset, count] of regions) {
-    const wrong = difference(new Float32Array(ours.buffer, offset, count), new Float32Array(theirs.buffer, offset, count), nest);
+    const wrong = difference(new Float32Array(ours.buffer, offset, count), new Float32Array(theirs.buffer, offset, count), nest, (i, a, b) => explains(offset + 4 * i, a, b));
     if (wrong) return `at ${offset}: ${wrong}`;
   }
   return "";
+}
+
+/** Notes the nests that are come by. @param {Guard} guard @returns {Entered[]} */
+function watched(guard) {
+  /** @type {Entered[]} */
+  const entered = [];
+  const enter = guard.enter.bind(guard);
+  guard.enter = (number, args) => {
+    const nest = guard.plan.nests[number];
+    entered.push({ nest, places: placesOf(nest, args) });
+    return enter(number, args);
+  };
+  return entered;
+}
+
+/**
+ * Whether rounding explains what an address holds, of those that the nests wrote; sums that stay in
+ * locals are those of the last region.
+ * @param {Entered[]} entered @param {ArrayBufferLike} before the memory as they found it @param {Case} row
+ * @returns {(address: number, ours: number, theirs: number) => boolean}
+ */
+function explaining(entered, before, { fill: regions }) {
+  const known = entered.map(({ nest, places }) => ({ nest, places, inputs: gather(nest, places, before).map((bytes) => bytes.slice()) }));
+  return (address, ours, theirs) =>
+    known.some(({ nest, places, inputs }) => {
+      let local = /** @type {[number, number]} */ (regions.at(-1))[0];
+      return nest.outputs.some((output, i) => {
+        const element = elementAt(output, output.result ? local : places.outputs[i], address);
+        if (output.result) local += bytesOf(output);
+        return element >= 0 && explained(nest, i, element, inputs, ours, theirs, false);
+      });
+    });
 }
 
 /** @type {Promise<import("../../types/gpu.js").GpuDevice> | null} */
@@ -68,6 +109,7 @@ export async function run(row, mode, file) {
   const open = fault ? async () => faulty(await openNative(), fault) : row.varied ? shared : undefined;
   const options = { always: row.always, open };
   const made = mode === "jspi" ? await suspending(swapped, importsOf(swapped), plan, [row.entry], options) : await blocking(swapped, importsOf(swapped), plan, options);
+  const entered = watched(made.guard);
   const most = (/** @type {"terms" | "rounding"} */ name) => Math.max(...plan.nests.map((nest) => nest[name]));
   const nest = { terms: Math.max(1, most("terms")), rounding: Math.max(0, most("rounding")) };
   /** @type {{original: number[], swapped: number[], wrong: string[], ran: number[]}} */
@@ -83,10 +125,11 @@ export async function run(row, mode, file) {
     last = made.guard.counters.success;
     if (row.slow && call >= row.slow) continue;
     fill(memory, row, call);
+    const explains = explaining(entered.splice(0), memory.buffer, row);
     const begin = performance.now();
     const theirs = /** @type {Function} */ (plain.exports[row.entry])(...row.args);
     found.original.push(performance.now() - begin);
-    const wrong = differs(made.memory, memory, row, nest) || (typeof ours === "number" && difference(Float32Array.of(ours), Float32Array.of(theirs), nest));
+    const wrong = differs(made.memory, memory, row, nest, explains) || (typeof ours === "number" && difference(Float32Array.of(ours), Float32Array.of(theirs), nest, () => false));
     if (wrong) found.wrong.push(`call ${call}: ${wrong}`);
   }
   const { counters, status, unable } = made.guard;

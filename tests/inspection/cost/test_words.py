@@ -4,7 +4,7 @@ from nnjit_studio.foreign_wasm.inspection.cost.records import Compilation, Compi
 from nnjit_studio.foreign_wasm.inspection.cost.text import as_text
 from nnjit_studio.foreign_wasm.inspection.cost.trace import trace_events
 from nnjit_studio.foreign_wasm.inspection.cost.v8_lines import Compiled, parse
-from nnjit_studio.foreign_wasm.inspection.cost.verdict import blamed, verdict
+from nnjit_studio.foreign_wasm.inspection.cost.verdict import ADVICE, blamed, verdict
 
 COMPILED = "Compiled function 0x2#"
 
@@ -35,7 +35,7 @@ def test_one_function_is_to_blame_when_it_is_most_of_the_time() -> None:
     assert (blame.function, blame.share) == (1, 0.9)
     assert verdict(found) == (
         "chromium, turbofan: function 1 is to blame: it takes 900.00 ms and up to 2 MiB, "
-        "90% of the 1.0 s of the module."
+        f"90% of the 1.0 s of the module.\n{ADVICE}"
     )
 
 
@@ -51,6 +51,10 @@ def test_isolation_blames_by_the_whole_module_only() -> None:
     assert blamed(alone, alone.tiers[0]) == []
     large = cost("isolation", {1: 900.0}, 90_000.0)
     assert blamed(large, large.tiers[0]) == []
+    some = cost("isolation", {1: 90.0, 2: 80.0}, 90_000.0)
+    assert "none of the 2 measured functions is to blame; the slowest is function 1" in verdict(
+        some
+    )
     most = cost("isolation", {1: 900.0}, 1000.0)
     assert [b.function for b in blamed(most, most.tiers[0])] == [1]
 
@@ -68,8 +72,10 @@ def test_the_trace_has_each_function_once_with_its_time() -> None:
     assert spans == [("2", 0.0, 3000.0), ("1 f", 3000.0, 2000.0)]
 
 
-def test_the_table_ends_with_the_verdict() -> None:
+def test_the_first_words_tell_who_is_to_blame_and_what_to_do() -> None:
     found = cost("trace", {1: 900.0, 2: 50.0}, 1000.0)
     text = as_text(found, 5, lambda index: f"name{index}")
-    assert "name1" in text
-    assert text.endswith(verdict(found))
+    first, advice = text.splitlines()[:2]
+    assert first.startswith("chromium, turbofan: function 1 (name1) is to blame")
+    assert advice == ADVICE
+    assert "name2" in text

@@ -14,7 +14,7 @@ const DOUBLES = [
 /** @type {any} */
 const nest = {
   function: 1, name: "double", loop: 0, pattern: "element-wise", fingerprint: "f1", flops: 16, slots: { before: 1, after: 2 },
-  inputs: [64], scalars: 0, outputs: [{ result: false, dims: [[4, 16]] }], workspaces: [], apart: [], terms: 1, rounding: 0, kernel: {},
+  inputs: [64], scalars: 0, outputs: [{ result: false, dims: [[4, 16]], formula: ["mul", ["const", 0x40000000], ["load", 0, 0, [0, 1]]] }], workspaces: [], apart: [], terms: 1, rounding: 0, kernel: {},
   alone: { wasm: Buffer.from(DOUBLES).toString("base64"), regions: [[0, 16], [256, 16]], places: { inputs: [0], outputs: [256], scalars: [] } },
 };
 
@@ -27,7 +27,7 @@ test("an image is what the loop reads, and what it makes of it", () => {
 });
 
 test("a plan that leaves out what the loop writes is told", () => {
-  const short = { ...nest, outputs: [{ result: false, dims: [[4, 15]] }] };
+  const short = { ...nest, outputs: [{ ...nest.outputs[0], dims: [[4, 15]] }] };
   const never0 = () => 0.6; // what is 0 before and twice 0 after would not be told from what is not written
   assert.match(imagesOf(short, 1, never0).wrong, /^the loop writes byte 316 /);
   const broken = { ...nest, alone: { ...nest.alone, wasm: "AGFzbQ==" } };
@@ -36,7 +36,7 @@ test("a plan that leaves out what the loop writes is told", () => {
 
 test("a kernel that is right in the page's memory alone is not used", () => {
   const memory = new ArrayBuffer(1024); // all zeros: twice them is what any kernel says
-  const guard = new Guard({ version: 2, hooks: "", nests: [nest] }, () => memory, { always: true });
+  const guard = new Guard({ version: 3, hooks: "", nests: [nest] }, () => memory, { always: true });
   guard.opened({ key: "gpu", floor: () => 0 });
   const zeros = () => new Uint8Array(64);
   const price = { upload: 1, dispatch: 1, readback: 1, total: 3 };
@@ -48,7 +48,7 @@ test("a kernel that is right in the page's memory alone is not used", () => {
 
 test("a kernel passes once on each device", () => {
   const memory = new ArrayBuffer(1024);
-  const guard = new Guard({ version: 2, hooks: "", nests: [nest] }, () => memory, { always: true });
+  const guard = new Guard({ version: 3, hooks: "", nests: [nest] }, () => memory, { always: true });
   const price = { upload: 1, dispatch: 1, readback: 1, total: 3 };
   for (const [key, count] of /** @type {[string, number][]} */ ([["gpu", 2], ["gpu", 0], ["other", 2]])) {
     guard.opened({ key, floor: () => 0 });

@@ -11,7 +11,7 @@ from nnjit_studio.support.tables import text_table
 
 
 def as_text(cost: CompileCost, top: int, name: Callable[[int], str]) -> str:
-    """Totals of the tiers, the slowest functions, and the verdict."""
+    """The verdict, totals of the tiers, and the slowest functions."""
     totals = [
         (
             tier.tier,
@@ -41,11 +41,11 @@ def as_text(cost: CompileCost, top: int, name: Callable[[int], str]) -> str:
     failed = [f"function {i} is refused: {text}" for i, text in cost.failed.items()]
     return "\n\n".join(
         (
+            "\n".join((verdict(cost, name), *failed)),
             f"Compiled by {cost.version}:",
             text_table(heads, totals, left=(0, 1)),
             f"The slowest functions in {cost.tiers[-1].tier}:",
             text_table(("index", "name", *columns), rows, left=(1,)),
-            "\n".join((verdict(cost), *failed)),
         )
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,6 +12,12 @@ BLAMED_SHARE = 0.2
 """Of the whole tier's time: from here on one function is a cliff and not only large."""
 BLAMED_MS = 500.0
 """Nobody waits for less."""
+ADVICE = (
+    "What to do: split it, or build it with less inlining and unrolling; a comparison with an "
+    "older build shows whether it grew."
+)
+
+Name = Callable[[int], str]
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,7 @@ class Blame:
         return {**asdict(self), "share": round(self.share, 4), "rule": "compile-time"}
 
 
-def blamed(cost: CompileCost, tier: Compilation) -> list[Blame]:
+def blamed(cost: CompileCost, tier: Compilation, name: Name = lambda index: "") -> list[Blame]:
     """Functions that take :data:`BLAMED_SHARE` of a tier's time and :data:`BLAMED_MS`.
 
     The whole is the sum over the functions, or with isolation the time of the
@@ -44,38 +50,49 @@ def blamed(cost: CompileCost, tier: Compilation) -> list[Blame]:
         if tier.whole_ms is None:
             return []
     found = [
-        Blame(index, tier.tier, each.ms, total, _sentence(cost, tier, index, total))
+        Blame(index, tier.tier, each.ms, total, _sentence(cost, tier, index, total, name))
         for index, each in tier.functions.items()
         if each.ms >= max(BLAMED_MS, BLAMED_SHARE * total)
     ]
     return sorted(found, key=lambda blame: -blame.ms)
 
 
-def verdict(cost: CompileCost) -> str:
-    """One sentence for each tier."""
-    return "\n".join(_of_tier(cost, tier) for tier in cost.tiers)
+def verdict(cost: CompileCost, name: Name = lambda index: "") -> str:
+    """A line for each tier, and what to do where a function is to blame."""
+    lines = [_of_tier(cost, tier, name) for tier in cost.tiers]
+    if any(blamed(cost, tier) for tier in cost.tiers):
+        lines.append(ADVICE)
+    return "\n".join(lines)
 
 
-def _of_tier(cost: CompileCost, tier: Compilation) -> str:
-    found = blamed(cost, tier)
+def _of_tier(cost: CompileCost, tier: Compilation, name: Name) -> str:
+    found = blamed(cost, tier, name)
     if found:
         return " ".join(blame.text for blame in found)
     slowest = max(tier.functions.items(), key=lambda pair: pair[1].ms, default=None)
     if slowest is None:
         return f"{cost.engine}, {tier.tier}: no function was compiled."
     index, its = slowest
+    alone = tier.method == "isolation" and len(tier.functions) > 1
+    none = (
+        f"none of the {len(tier.functions)} measured functions" if alone else "no single function"
+    )
     return (
-        f"{cost.engine}, {tier.tier}: no single function is to blame; "
-        f"the slowest is function {index} with {seconds(its.ms)}."
+        f"{cost.engine}, {tier.tier}: {none} is to blame; "
+        f"the slowest is {_called(index, name)} with {seconds(its.ms)}."
     )
 
 
-def _sentence(cost: CompileCost, tier: Compilation, index: int, total: float) -> str:
+def _called(index: int, name: Name) -> str:
+    return f"function {index} ({name(index)})" if name(index) else f"function {index}"
+
+
+def _sentence(cost: CompileCost, tier: Compilation, index: int, total: float, name: Name) -> str:
     its = tier.functions[index]
     memory = f" and up to {its.memory_bytes / 2**20:,.0f} MiB" if its.memory_bytes else ""
     return (
-        f"{cost.engine}, {tier.tier}: function {index} is to blame: it takes {seconds(its.ms)}"
-        f"{memory}, {its.ms / total:.0%} of the {seconds(total)} of the module."
+        f"{cost.engine}, {tier.tier}: {_called(index, name)} is to blame: it takes "
+        f"{seconds(its.ms)}{memory}, {its.ms / total:.0%} of the {seconds(total)} of the module."
     )
 
 

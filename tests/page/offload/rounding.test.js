@@ -1,0 +1,77 @@
+/** A right kernel is not refused where a sum nearly cancels; a wrong one is. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { randomBy } from "../../../resources/live/images.js";
+import { CHECK, Guard } from "../../../resources/offload/guard.js";
+import { explained } from "../../../resources/offload/rounding.js";
+
+const N = 4096;
+const LOAD = [["load", 0, 0, [0, 1]], ["load", 1, 0, [0, 1]]];
+/** @type {any} */
+const dot = {
+  function: 1, name: "dot", loop: 0, pattern: "dot", fingerprint: "f1", flops: 2 * N, slots: { before: 1, after: 2 },
+  inputs: [4 * N, 4 * N], scalars: 0, outputs: [{ result: true, dims: [], formula: ["reduce", [[0, N]], ["mul", ...LOAD]] }],
+  workspaces: [], terms: N, rounding: 0, alone: null, apart: [], kernel: {},
+};
+
+/** Two vectors whose dot product is next to nothing: the last product takes the sum of the others back. */
+function cancelling() {
+  const random = randomBy(7);
+  const [a, b] = [0, 1].map(() => Float32Array.from({ length: N }, () => 2 * random() - 1));
+  let rest = 0;
+  for (let i = 0; i < N - 1; i++) rest += a[i] * b[i];
+  a[N - 1] = 1;
+  b[N - 1] = -rest;
+  return [a, b];
+}
+
+/** The sum as a loop makes it, and in 64 parts. @param {Float32Array[]} vectors @param {number} [count] @returns {[number, number]} */
+function sums([a, b], count = N) {
+  let alone = 0;
+  const parts = new Float32Array(64);
+  for (let i = 0; i < count; i++) {
+    alone = Math.fround(alone + Math.fround(a[i] * b[i]));
+    parts[i % 64] += Math.fround(a[i] * b[i]);
+  }
+  return [alone, parts.reduce((x, y) => Math.fround(x + y), 0)];
+}
+
+test("a kernel that adds in another order is used where the sum nearly cancels", () => {
+  const vectors = cancelling();
+  const [loop, kernel] = sums(vectors);
+  assert.ok(Math.abs(loop - kernel) > 0.01 * Math.abs(loop), "or the sum does not cancel");
+  const memory = new ArrayBuffer(8 * N);
+  vectors.forEach((vector, i) => new Float32Array(memory, 4 * N * i, N).set(vector));
+  /** @param {number} found */
+  const state = (found) => {
+    const guard = new Guard({ version: 3, hooks: "", nests: [dot] }, () => memory, { always: true });
+    guard.opened({ key: "gpu", floor: () => 0 });
+    const job = /** @type {any} */ (guard.enter(0, [0, 4 * N]).job);
+    const outputs = [new Uint8Array(Float32Array.of(found).buffer)];
+    assert.equal(guard.ran(job, { outputs, tried: [], price: { upload: 1, dispatch: 1, readback: 1, total: 3 } }), CHECK);
+    guard.leave(0, [loop]);
+    return guard.status[0].state;
+  };
+  assert.equal(state(kernel), "on");
+  assert.equal(state(kernel - vectors[0][7] * vectors[1][7]), "off", "a term is missing");
+  assert.equal(state(NaN), "off");
+});
+
+test("what the loop says has to be a rounding of the plan, too", () => {
+  const vectors = cancelling();
+  const inputs = vectors.map((vector) => new Uint8Array(vector.buffer));
+  const [loop, kernel] = sums(vectors);
+  assert.equal(explained(dot, 0, 0, inputs, kernel, loop, false), true);
+  assert.equal(explained(dot, 0, 0, inputs, kernel, loop + 0.5, false), false);
+});
+
+test("an element is told by its place in the output, with the operations of the plan", () => {
+  const formula = ["select", ["gt", ["load", 0, 1, [0, 2]], ["scalar", 0]], ["sqrt", ["load", 0, 1, [0, 2]]], ["div", ["const", 0x3f800000], ["neg", ["load", 0, 1, [0, 2]]]]];
+  /** @type {any} */
+  const nest = { ...dot, inputs: [32], scalars: 1, terms: 1, outputs: [{ result: false, dims: [[4, 3]], formula }] };
+  const inputs = [Float32Array.of(0, 9, 0, -4, 0, 2, 0, 0), Float32Array.of(2)].map((given) => new Uint8Array(given.buffer));
+  [3, 0.25, -0.5].forEach((right, i) => {
+    assert.equal(explained(nest, 0, i, inputs, right * (1 + 2 ** -23), right, false), true, `element ${i}`);
+    assert.equal(explained(nest, 0, i, inputs, right * (1 + 2 ** -19), right, false), false, `element ${i}`);
+  });
+});
