@@ -204,7 +204,9 @@ class ModelOnPage:
             for w in model.workloads
         }
 
-    def kernels(self, tiers: Sequence[str], backend: Backend | None = None) -> list[Kernel]:
+    def kernels(
+        self, tiers: Sequence[str], backend: Backend | None = None, on_phase: OnPhase = quiet
+    ) -> list[Kernel]:
         """The best known kernel of every workload in the given tiers, of a backend's.
 
         Raises
@@ -214,7 +216,9 @@ class ModelOnPage:
         """
         chosen = self.choose_known(backend)
         kernels: list[Kernel] = []
-        for workload in self.current.workloads:
+        workloads = self.current.workloads
+        for place, workload in enumerate(workloads, 1):
+            on_phase(f"compiling kernel {place} of {len(workloads)}")
             result = self.page.compiler.compile(workload, chosen[workload.key], tiers)
             if result.error:
                 raise CompileError(f"{workload.name} does not compile: {result.error}")

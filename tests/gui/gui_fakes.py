@@ -726,7 +726,7 @@ class FakeWorkbench:
 
     end = cancel
 
-    def export(self, out):
+    def export(self, out, on_phase):
         if not out.parent.is_dir():
             raise UserError(f"{out.parent.name} is not a folder.", "Choose another place.")
         out.write_bytes(b"zip")

@@ -40,7 +40,11 @@ class Job:
 
 def export_bundle(out: Path) -> Job:
     """Write the tuned kernel bundle; the result is its path."""
-    return Job("export", f"Writing {out.name}", lambda bench, _: bench.run(jobs.export, out))
+    return Job(
+        "export",
+        f"Writing {out.name}",
+        lambda bench, phase: bench.run(jobs.export, out, on_phase=phase),
+    )
 
 
 def export_report(out: Path) -> Job:

@@ -72,6 +72,17 @@ def test_a_stopped_session_keeps_its_bar_where_it_was(tuned):
     assert tuned.header.progress.value() == 1000
 
 
+def test_a_session_that_was_stopped_at_its_start_has_no_figures(tuned):
+    """Neither a dash, nor "unchanged", nor what tuned kernels do."""
+    summary = replace(tuned.session.state.summary, reason="cancelled", outcomes={}, kept=0,
+                      gain=ModelGain("unchanged"))  # fmt: skip
+    show(tuned, ev.SessionStarted(0.0, "m", (), {}), summary)
+    assert tuned.header.figures.isHidden()
+    card = tuned.card
+    assert card.title.text() == "Tuning was stopped before any candidate was measured"
+    assert card.worth.text() == "" and card.left.isHidden() and card.tried.isHidden()
+
+
 def test_a_session_ends_in_a_card(tuned):
     card = tuned.card
     assert not card.isHidden()
