@@ -319,7 +319,10 @@ def test_the_list_is_used_by_keys_alone(qtbot, advised, workbench):
     view.setFocus()
     view.setCurrentIndex(advised.advice.proxy.index(0, CHANGE))
     qtbot.keyClick(view, Qt.Key.Key_Down)
-    assert advised.advice._chosen() == "direct" and "Without tiles" in advised.advice.detail.text()
+    panel = advised.advice
+    assert panel._chosen() == "direct" and panel.detail.isHidden(), "the title stands in the row"
+    panel._explain(replace(panel.model.rows[1], note="Why it is so."))
+    assert panel.detail.text() == "Why it is so." and not panel.detail.isHidden()
     qtbot.keyClick(view, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
     assert "Without tiles" in QGuiApplication.clipboard().text()
     wait_job(qtbot, advised, "open", lambda: qtbot.keyClick(view, Qt.Key.Key_Return) is None)
