@@ -201,10 +201,15 @@ class CompileProcess:
         return self.call(op.NativeRunRequest(path, dict(feeds)))
 
     def derive(
-        self, path: Path, out: Path, recipe: Recipe, feeds: Mapping[str, NDArray[Any]]
+        self,
+        path: Path,
+        out: Path,
+        recipe: Recipe,
+        feeds: Mapping[str, NDArray[Any]],
+        on_phase: Callable[[str], None] = lambda phase: None,
     ) -> Derived:
         """Make another file of a model; see :mod:`nnjit_studio.compiler.derived`."""
-        return self.call(op.DeriveRequest(path, out, recipe, dict(feeds)))
+        return self.call(op.DeriveRequest(path, out, recipe, dict(feeds)), on_phase)
 
     def worst_layer(self, path: Path, other: Path, feeds: Mapping[str, NDArray[Any]]) -> LayerError:
         """The layer of a derived file that errs most, each on what the original feeds it."""

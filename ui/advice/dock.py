@@ -196,7 +196,7 @@ class AdvicePanel(JobTable):
         options = AdviceOptions(max_error=self.threshold)
         phase = "Measuring what makes the model faster"
         return self._session.run(
-            Job(JOB, phase, lambda bench, _: bench.run(jobs.advise, visits, options))
+            Job(JOB, phase, lambda bench, tell: bench.run(jobs.advise, visits, options, tell))
         )
 
     # Showing

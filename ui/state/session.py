@@ -296,9 +296,8 @@ class StudioSession(QObject):
         self.events.keep(event for event in events if not is_plan(event))
         self.state.reduce(events)
         self.state.take_text(item for item in items if isinstance(item, TextEvent))
-        told = [item.text for item in items if isinstance(item, Phase)]
-        measured = (item.phase for item in items if isinstance(item, (Advice, RefusedRun)))
-        told += filter(None, measured)
+        telling = (item for item in items if isinstance(item, (Phase, Advice, RefusedRun)))
+        told = [words for item in telling if (words := _phase_of(item))]
         if told:
             self.state.set_phase(told[-1][:1].upper() + told[-1][1:])
         if self._stopping and self.state.summary is None:
@@ -379,3 +378,7 @@ class StudioSession(QObject):
         self.refresh()
         if job in ("open", "tune", "try"):
             self.read_records()
+
+
+def _phase_of(item: Phase | Advice | RefusedRun) -> str:
+    return item.text if isinstance(item, Phase) else item.phase

@@ -11,7 +11,7 @@ from nnjit_studio.model.recipe import Derived, LayerError
 
 @handles(DeriveRequest)
 def make_file(state: State, request: DeriveRequest) -> Derived:
-    return derive(request.path, request.out, request.recipe, request.feeds)
+    return derive(request.path, request.out, request.recipe, request.feeds, state.phase)
 
 
 @handles(WorstLayerRequest)
