@@ -84,7 +84,7 @@ class StudioSession(QObject):
         self.budget_s: float | None = None
         self._started_s = 0.0
         self._idle_phase = ""
-        self._serving = self._stopping = self._unasked = False
+        self._serving = self._stopping = self._unasked = self._ending = False
         self._then: Callable[[], object] | None = None
         self.openings = Openings(workbench)
         self._told = {Survey: self.surveyed, Verdict: self.verdict_told, Advice: self.advice_told}
@@ -227,7 +227,7 @@ class StudioSession(QObject):
 
     def cancel_all(self) -> None:
         """End whatever runs soon, what nobody asked for too; nothing follows."""
-        self._next, self._stopping = None, True
+        self._next, self._stopping, self._ending = None, True, True
         self.workbench.page.end()
 
     def cancel(self) -> None:
@@ -265,7 +265,7 @@ class StudioSession(QObject):
             self.refreshed.emit(changes)
 
     def _start(self, job: str, phase: str, work: Work, unasked: bool = False) -> bool:
-        if self.busy:
+        if self.busy or self._ending:
             return False
         if self.worker.job:
             self._next = job, phase, work
