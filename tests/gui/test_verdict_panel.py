@@ -75,6 +75,8 @@ def test_an_opened_model_is_compared_and_remembered(qtbot, comparing, model_file
     window = comparing
     rested(qtbot, window, lambda: window.open_model(model_file))
     assert window.verdict.panel.headline == "1.99x as fast as ONNX Runtime Web"
+    told = window.verdict.panel.explanation.text()
+    assert "\N{NO-BREAK SPACE}ms\N{NO-BREAK SPACE}[" in told, "a time is not cut from its interval"
     assert store.last_verdicts(window.session.workbench.database.path.parent) == [FASTER]
     assert not window.session.busy and "Comparing" not in window.session.state.phase
 
