@@ -47,8 +47,10 @@ class Figure(QWidget):
         if note != self.note:
             self.note = note
             self._label.setText(note or self._caption)
-        self.number.setAccessibleName(f"{self._caption}: {shown} {note}".rstrip())
-        self.setToolTip(f"{self._caption}: {shown} {note}".rstrip() + tip)
+        told = f"{self._caption}: {shown} {note}".rstrip()
+        if self.toolTip() != told + tip:  # Qt tells everybody who listens of each one, new or not
+            self.number.setAccessibleName(told)
+            self.setToolTip(told + tip)
 
     def mark(self, name: str) -> None:
         """Give it the colour of a name in the style sheet: ``good``, ``bad``, or of text."""
