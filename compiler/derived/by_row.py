@@ -49,12 +49,22 @@ _FLOOR = 1e-2
 @dataclass(frozen=True)
 class _Product:
     node: NodeProto
-    weight: NDArray[np.float32]
-    """K x N."""
+    held: TensorProto
     turned: bool
-    """Whether the file has it as N x K."""
+    """Whether the file has its weight as N x K."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """K and N."""
+        first, second = self.held.dims
+        return (second, first) if self.turned else (first, second)
+
+    def weight(self) -> NDArray[np.float32]:
+        """K x N, read anew: a process has room for few copies of the weights."""
+        return self.as_in_file(array_of(self.held))
 
     def as_in_file(self, weight: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The same one or the file's, each made of the other."""
         return weight.T if self.turned else weight
 
 
@@ -67,7 +77,7 @@ class _Group:
 
     @property
     def columns(self) -> int:
-        return sum(p.weight.shape[1] for p in self.products)
+        return sum(p.shape[1] for p in self.products)
 
 
 @dataclass(frozen=True)
@@ -81,13 +91,20 @@ class Kept:
     """Products that have a constant weight."""
 
 
-def by_row(model: onnx.ModelProto, feeds: Feeds, max_error: float) -> Kept:
+def by_row(
+    model: onnx.ModelProto,
+    feeds: Feeds,
+    max_error: float,
+    on_phase: Callable[[str], object] = lambda phase: None,
+) -> Kept:
     """The model with as many products in 8 bits as keep the error of its outputs on these inputs.
 
     Parameters
     ----------
     max_error
         Largest difference of an output over its largest value.
+    on_phase
+        Is told each trial.
 
     Raises
     ------
@@ -101,12 +118,12 @@ def by_row(model: onnx.ModelProto, feeds: Feeds, max_error: float) -> Kept:
         )
     groups = list(_groups(model))
     extremes, rows = _extremes(model, groups, feeds)
-    work = {g.read: rows[g.read] * len(g.products[0].weight) * g.columns for g in groups}
+    work = {g.read: rows[g.read] * g.products[0].shape[0] * g.columns for g in groups}
     largest = sorted(groups, key=lambda g: -work[g.read])[:MOST]
     opset = opset_of(model)
     writers = [_Writer(f"8 bits {i}", g, extremes[g.read], opset) for i, g in enumerate(largest)]
     saved = [work[g.read] for g in largest]
-    taken = _most(saved, _trials(model, writers, feeds), MARGIN * max_error)
+    taken = _most(saved, _trials(model, writers, feeds), MARGIN * max_error, on_phase)
     # Here nothing of the trials is held any more: a process has room for few copies of the weights.
     chosen = [
         _Writer(w.name, w.group, extremes[w.group.read], opset) for w in (writers[i] for i in taken)
@@ -118,15 +135,22 @@ def by_row(model: onnx.ModelProto, feeds: Feeds, max_error: float) -> Kept:
 
 
 def _most(
-    saved: Sequence[float], error: Callable[[Sequence[int]], float], limit: float
+    saved: Sequence[float],
+    error: Callable[[Sequence[int]], float],
+    limit: float,
+    on_phase: Callable[[str], object] = lambda phase: None,
 ) -> Sequence[int]:
     """Places to take, the cheapest in error by what they save first; errors add up as squares."""
-    alone = [error([i]) for i in range(len(saved))]
+    alone: list[float] = []
+    for i in range(len(saved)):
+        on_phase(f"trying products in 8 bits, {i + 1} of {len(saved)}")
+        alone.append(error([i]))
     order = [i for i in range(len(saved)) if alone[i] <= limit]
     order.sort(key=lambda i: alone[i] ** 2 / saved[i])
     low, high = 0, len(order)
     while low < high:
         middle = (low + high + 1) // 2
+        on_phase(f"trying {middle} of {len(order)} that keep the limit together")
         low, high = (middle, high) if error(order[:middle]) <= limit else (low, middle - 1)
     return order[:low]
 
@@ -142,8 +166,8 @@ def _groups(model: onnx.ModelProto) -> Iterator[_Group]:
         plain = plain and weights.keys() >= set(node.input[2:])
         held = weights.get(node.input[1])
         if plain and not attributes.get("transA") and held is not None and len(held.dims) == 2:
-            weight, turned = array_of(held), bool(attributes.get("transB"))
-            read[node.input[0]].append(_Product(node, weight.T if turned else weight, turned))
+            turned = bool(attributes.get("transB"))
+            read[node.input[0]].append(_Product(node, held, turned))
     groups = (_Group(name, tuple(products)) for name, products in read.items())
     return (g for g in groups if g.columns >= LEAST_COLUMNS)
 
@@ -155,7 +179,7 @@ def _extremes(
     inputs = {port.name for port in model.graph.input}
     names = [g.read for g in groups]
     asked = [n for n in names if n not in inputs]
-    given = {p.node.input[1]: p.as_in_file(p.weight) for g in groups for p in g.products}
+    given = {p.node.input[1]: array_of(p.held) for g in groups for p in g.products}
     ports = [onnx.ValueInfoProto(name=n) for n in asked]
     part = _remade(model, model.graph.node, [], _ports(given), ports)
     session = _opened(part)
@@ -172,7 +196,7 @@ class _Writer:
 
     def __init__(self, name: str, group: _Group, extremes: NDArray[np.float32], opset: int) -> None:
         self.name, self.group, self._opset = name, group, opset
-        largest = np.max([np.abs(p.weight).max(axis=1) for p in group.products], axis=0)
+        largest = np.max([_largest(p.weight(), 1) for p in group.products], axis=0)
         self._columns = np.sqrt(_floored(largest) / _floored(extremes))
         self.nodes: list[NodeProto] = []
         self.weights: list[TensorProto] = []
@@ -201,9 +225,15 @@ class _Writer:
 
     def bytes_of(self, product: _Product) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
         """The weight in int8, and a scale for each column."""
-        weight = product.weight / self._columns[:, None]
-        scale = np.maximum(np.abs(weight).max(axis=0) / _STEPS, _SMALLEST)
-        return np.rint(weight / scale).astype(np.int8), scale
+        steps, scale = self._steps_of(product)
+        return steps.astype(np.int8), scale
+
+    def _steps_of(self, product: _Product) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """The same, the integers in float32."""
+        steps = product.weight() / self._columns[:, None]
+        scale = np.maximum(_largest(steps, 0) / _STEPS, _SMALLEST)
+        steps /= scale
+        return np.rint(steps, out=steps), scale
 
     def place(self, product: _Product) -> str:
         """Of a weight as an input."""
@@ -211,14 +241,15 @@ class _Writer:
 
     def plain(self) -> dict[str, NDArray[np.float32]]:
         """The group's weights as the file has them, by their places."""
-        return {self.place(p): p.as_in_file(p.weight) for p in self.group.products}
+        return {self.place(p): array_of(p.held) for p in self.group.products}
 
     def rounded(self) -> dict[str, NDArray[np.float32]]:
         """As :meth:`plain` with the errors of 8 bits."""
         found = {}
         for product in self.group.products:
-            held, scale = self.bytes_of(product)
-            weight = held * scale * self._columns[:, None]
+            weight, scale = self._steps_of(product)
+            weight *= scale
+            weight *= self._columns[:, None]
             found[self.place(product)] = product.as_in_file(weight)
         return found
 
@@ -276,13 +307,13 @@ def _remade(
     read = {name for node in nodes for name in reads(node)} | {out.name for out in outputs}
     kept = [w for w in graph.initializer if w.name in read and w.name not in more]
     ports = [*(port for port in graph.input if port.name not in more | held), *inputs]
-    made = helper.make_graph(
-        nodes, graph.name, ports, outputs, [*kept, *weights], value_info=graph.value_info
-    )
-    return helper.make_model(
-        made, opset_imports=model.opset_import, ir_version=max(model.ir_version, FIRST_IR),
+    bare = helper.make_graph(nodes, graph.name, ports, outputs, value_info=graph.value_info)
+    made = helper.make_model(
+        bare, opset_imports=model.opset_import, ir_version=max(model.ir_version, FIRST_IR),
         functions=model.functions,
     )  # fmt: skip
+    made.graph.initializer.extend([*kept, *weights])  # copied once: a model copies its graph
+    return made
 
 
 def _ports(arrays: Mapping[str, NDArray[np.float32]]) -> list[Port]:
@@ -311,13 +342,21 @@ def _trials(
     def outputs(taken: Sequence[int]) -> list[NDArray[Any]]:
         progress()
         flags = {w.name: np.array(i in taken) for i, w in enumerate(writers)}
-        weights = dict(given)
+        for i in taken:  # in the places of the plain ones: one set of weights is held
+            given.update(writers[i].rounded())
+        found = session.run(names, {**feeds, **given, **flags})
         for i in taken:
-            weights.update(writers[i].rounded())
-        return [np.asarray(a) for a in session.run(names, {**feeds, **weights, **flags})]
+            given.update(writers[i].plain())
+        return [np.asarray(a) for a in found]
 
     reference = outputs(())
     return lambda taken: float(np.max([*map(relative_error, outputs(taken), reference)]))  # or NaN
+
+
+def _largest(weight: NDArray[np.float32], axis: int) -> NDArray[np.float32]:
+    """Without a copy of the weight, as absolute values would be one."""
+    found: NDArray[np.float32] = np.maximum(weight.max(axis), -weight.min(axis))
+    return found
 
 
 def _floored(values: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -30,16 +30,26 @@ from nnjit_studio.model.recipe import (
 
 Feeds = Mapping[str, NDArray[Any]]
 T = TypeVar("T")
+OUT_OF_MEMORY = ("bad_alloc", "bad allocation", "Failed to allocate memory")
+"""In errors of ONNX Runtime."""
 COUNTED = ("DynamicQuantizeLinear", "QuantizeLinear", "DequantizeLinear", "MatMulNBits")
 
 
-def derive(path: Path, out: Path, recipe: Recipe, feeds: Feeds) -> Derived:
+def derive(
+    path: Path,
+    out: Path,
+    recipe: Recipe,
+    feeds: Feeds,
+    on_phase: Callable[[str], object] = lambda phase: None,
+) -> Derived:
     """Write the file that a recipe makes.
 
     Parameters
     ----------
     feeds
         Inputs by name; what static quantisation measures the ranges of activations on.
+    on_phase
+        Is told what is tried, where that takes long.
 
     Raises
     ------
@@ -60,7 +70,7 @@ def derive(path: Path, out: Path, recipe: Recipe, feeds: Feeds) -> Derived:
     elif recipe.kind == HALVED:
         made, changed = quantise.halved(lifted(model))
     elif recipe.kind == INT8_ROWS:
-        found = _quantised(lifted(model), lambda m: by_row(m, feeds, recipe.max_error))
+        found = _quantised(lifted(model), lambda m: by_row(m, feeds, recipe.max_error, on_phase))
         made, changed = found.model, found.products
         note = f"{changed} of {found.of} products are in 8 bits, the others as they were."
         if found.of and not changed:
@@ -85,6 +95,8 @@ def _quantised(model: onnx.ModelProto, tool: Callable[[onnx.ModelProto], T]) -> 
         return tool(model)
     except (MemoryError, UserError):
         raise
-    except Exception as e:  # its tools raise whatever they meet
+    except Exception as e:  # ONNX Runtime and its tools raise whatever they meet
         reason = (str(e).strip().splitlines() or [type(e).__name__])[0][:200]
-        raise UserError(f"ONNX Runtime's tools do not quantise the model: {reason}") from e
+        if any(words in str(e) for words in OUT_OF_MEMORY):
+            raise MemoryError(reason) from e
+        raise UserError(f"The weights could not be made smaller: {reason}") from e

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from nnjit_studio.compiler.process.client import CompileProcess
 from nnjit_studio.compiler.process.operations import Compiled
 from nnjit_studio.compiler.process.results import KernelTexts
+from nnjit_studio.compiler.process.table import OnPhase, quiet
 from nnjit_studio.compiler.version import COMPILER_VERSION
 from nnjit_studio.errors import CompileError
 from nnjit_studio.model import Workload
@@ -59,9 +60,10 @@ class Compiler:
 
     def kernels_of_all(
         self,
-        workloads: Iterable[Workload],
+        workloads: Sequence[Workload],
         chosen: Mapping[str, AnyCandidate | None],
         tiers: Sequence[str],
+        on_phase: OnPhase = quiet,
     ) -> list[Kernel]:
         """The same of several, with the settings of each by its key.
 
@@ -70,7 +72,11 @@ class Compiler:
         CompileError
             When one does not compile.
         """
-        return [k for w in workloads for k in self.kernels(w, chosen[w.key], tiers)]
+        kernels: list[Kernel] = []
+        for place, workload in enumerate(workloads, 1):
+            on_phase(f"compiling kernel {place} of {len(workloads)}")
+            kernels += self.kernels(workload, chosen[workload.key], tiers)
+        return kernels
 
     def dump(
         self,

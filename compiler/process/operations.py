@@ -263,7 +263,12 @@ class Operations:
 
     @operation("derived", LONG, lost=_DERIVING, loads=True, imports=1)
     def derive(
-        self, path: Path, out: Path, recipe: Recipe, feeds: Mapping[str, NDArray[Any]]
+        self,
+        path: Path,
+        out: Path,
+        recipe: Recipe,
+        feeds: Mapping[str, NDArray[Any]],
+        on_phase: OnPhase = quiet,
     ) -> Derived:
         """Make another file of a model; see :mod:`nnjit_studio.compiler.derived`."""
 

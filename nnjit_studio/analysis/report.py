@@ -266,7 +266,8 @@ def peak_text(summary: Mapping[str, Any]) -> str:
     of_peak = summary.get("of_peak")
     if not of_peak:
         return ""
-    return f"the tuned kernels run at {of_peak:.0%} of this machine's peak"
+    which = "tuned" if summary.get("kept") else "untuned"
+    return f"the {which} kernels run at {of_peak:.0%} of this machine's peak"
 
 
 def _clock(target: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -82,7 +82,12 @@ class BundleParts:
 
 
 def write_bundle(
-    out: Path, parts: BundleParts, name: str, tuned_on: Mapping[str, Any], created: str = ""
+    out: Path,
+    parts: BundleParts,
+    name: str,
+    tuned_on: Mapping[str, Any],
+    created: str = "",
+    on_phase: Callable[[str], object] = lambda phase: None,
 ) -> Path:
     """Write a bundle and verify it before it takes the place of an older one.
 
@@ -92,6 +97,9 @@ def write_bundle(
         Device, target and browser; any JSON.
     created
         ISO 8601, UTC; now by default. Equal arguments give equal bytes.
+    on_phase
+        Is told what begins, the last time just before the bundle takes its place: what it raises
+        ends the writing, and nothing is left of it.
 
     Returns
     -------
@@ -105,8 +113,10 @@ def write_bundle(
         written. A bundle that was at ``out`` is then still there.
     """
     with replacing(out, "The bundle", BundleError) as part:
+        on_phase("writing the bundle")
         contents, shards = _files(parts, name, tuned_on, created)
         _write_zip(part, contents, parts.weights, shards)
+        on_phase("checking what was written")
         write_seal(part)
         report = verify_bundle(part)
         if not report.ok:
@@ -114,6 +124,7 @@ def write_bundle(
                 f"The bundle {out} was not written: {report.problems[0]}",
                 "Tune or export the model again.",
             )
+        on_phase("putting the bundle in its place")
     return out
 
 

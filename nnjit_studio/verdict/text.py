@@ -85,7 +85,7 @@ def figure(verdict: Verdict) -> tuple[str, str]:
         case "not told apart":
             return "", "Not told apart"
     assert ratio is not None
-    return f"{ratio.median:.{1 if verdict.busy else 2}f}x", peer
+    return f"{ratio.median:.{1 if verdict.busy else 2}f}x", f"as fast as {peer}"
 
 
 def headline(verdict: Verdict) -> str:

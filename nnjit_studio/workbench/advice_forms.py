@@ -17,6 +17,7 @@ from nnjit_studio.model.recipe import OUTPUTS, Derived, Recipe
 from nnjit_studio.records import TIERS
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.workbench.model import ModelOnPage
+from nnjit_studio.workbench.phases import OnPhase, quiet
 from nnjit_studio.workbench.runners import tiers_of_backend
 
 BASE = "untouched"
@@ -58,7 +59,9 @@ def as_open(model: ModelOnPage, folder: Path, name: str) -> Made:
     return untouched(model, folder, name)
 
 
-def form_of(model: ModelOnPage, row: Row, folder: Path, base: Made) -> Made:
+def form_of(
+    model: ModelOnPage, row: Row, folder: Path, base: Made, on_phase: OnPhase = quiet
+) -> Made:
     """The model as a row changes it; ``base`` is the untouched one.
 
     Raises
@@ -72,7 +75,7 @@ def form_of(model: ModelOnPage, row: Row, folder: Path, base: Made) -> Made:
         return _on_gpu(model, row.name, folder)
     feeds = resized(model.feeds, apply.shapes)
     if apply.recipe:
-        file, _ = file_of(model, row, folder)
+        file, _ = file_of(model, row, folder, on_phase)
         feeds = {n: a for n, a in feeds.items() if n not in apply.recipe.constants}
     importing = _importing(model, apply, feeds)
     if not apply.recipe and importing == model.current.importing:  # threads: the same files
@@ -104,7 +107,9 @@ def of_file(model: ModelOnPage, plain: Plain, folder: Path, name: str = BASE) ->
     return Made(Form(name, source, taken, plan.output_specs, plain.threads), plain.path)
 
 
-def file_of(model: ModelOnPage, row: Row, folder: Path) -> tuple[Path, str]:
+def file_of(
+    model: ModelOnPage, row: Row, folder: Path, on_phase: OnPhase = quiet
+) -> tuple[Path, str]:
     """The file that a row's recipe makes, once for this folder, and then what is to tell of it.
 
     Raises
@@ -114,10 +119,10 @@ def file_of(model: ModelOnPage, row: Row, folder: Path) -> tuple[Path, str]:
     """
     assert row.apply.recipe is not None
     file = folder / f"{row.name}.onnx"
-    return file, "" if file.exists() else derived(model, row.apply.recipe, file).note
+    return file, "" if file.exists() else derived(model, row.apply.recipe, file, on_phase).note
 
 
-def derived(model: ModelOnPage, recipe: Recipe, out: Path) -> Derived:
+def derived(model: ModelOnPage, recipe: Recipe, out: Path, on_phase: OnPhase = quiet) -> Derived:
     """Write the file that a recipe makes of the open model's.
 
     Raises
@@ -127,7 +132,7 @@ def derived(model: ModelOnPage, recipe: Recipe, out: Path) -> Derived:
     """
     page, opened = model.page, model.current
     with page.compiler_killed_on_cancel():
-        made = page.process.derive(opened.path, out, recipe, model.feeds)
+        made = page.process.derive(opened.path, out, recipe, model.feeds, on_phase)
     if not made.nodes and recipe.kind != OUTPUTS:
         out.unlink()
         raise UserError("No part of this model has weights that this tool quantises.")

@@ -213,6 +213,7 @@ class ModelOnPage:
         tiers: Sequence[str],
         backend: Backend | None = None,
         workloads: Sequence[Workload] | None = None,
+        on_phase: OnPhase = quiet,
     ) -> list[Kernel]:
         """The best known kernel of every workload in the given tiers; as :meth:`choose_known`.
 
@@ -223,7 +224,7 @@ class ModelOnPage:
         """
         chosen = self.choose_known(backend, workloads)
         every = workloads or self.current.workloads
-        return self.page.compiler.kernels_of_all(every, chosen, tiers)
+        return self.page.compiler.kernels_of_all(every, chosen, tiers, on_phase)
 
     def register_best(self, on_phase: OnPhase = quiet) -> None:
         """Give the page the best known kernels, for runs and profiles without tuning."""

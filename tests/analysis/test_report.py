@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 
 from nnjit_studio.analysis.line_plot import Series, line_plot, nice_ticks
-from nnjit_studio.analysis.report import left_text, number, summary_table, write_report
+from nnjit_studio.analysis.report import (
+    left_text,
+    number,
+    peak_text,
+    summary_table,
+    write_report,
+)
 from nnjit_studio.analysis.session_events import short_name
 from nnjit_studio.errors import UserError
 from nnjit_studio.records.gain import TOO_BUSY, ModelGain
@@ -164,6 +170,12 @@ def test_a_session_that_ends_without_a_gain_says_that_nothing_is_left() -> None:
     assert "the best of 17 known ways is in use" in left_text(summary)
     for more in ({"outcomes": {"won": 1}}, {"reason": "time"}, {"workloads": []}):
         assert left_text({**summary, **more}) == ""
+
+
+def test_the_share_of_the_peak_says_whose_it_is() -> None:
+    assert peak_text({"of_peak": 0.97, "kept": 2}).startswith("the tuned kernels run at 97%")
+    assert peak_text({"of_peak": 0.97, "kept": 0}).startswith("the untuned kernels run at 97%")
+    assert peak_text({"kept": 2}) == ""
 
 
 def test_a_report_says_what_happened(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from nnjit_studio.bundle import (
     write_seal,
 )
 from nnjit_studio.bundle.manifest import Manifest, is_sealed, safe_path
-from nnjit_studio.errors import BugError, BundleError
+from nnjit_studio.errors import BugError, BundleError, UserError
 from nnjit_studio.model import Plan, PlanBuffer, PlanPort, PlanStep, TensorSpec
 from nnjit_studio.records import Kernel
 from nnjit_studio.records.candidate import Candidate
@@ -257,6 +257,26 @@ def test_what_does_not_fit_is_not_written(
         write(**changes)
     assert old.read_bytes() == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["tiny.zip", "weights"]
+
+
+def test_what_is_ended_just_before_the_last_step_is_not_written(
+    write: Callable[..., Path], weights: Path, tmp_path: Path
+) -> None:
+    told: list[str] = []
+    out = write()
+    old, names = out.read_bytes(), sorted(path.name for path in tmp_path.iterdir())
+
+    def end(phase: str) -> None:
+        told.append(phase)
+        if len(told) == 3:
+            raise UserError("The export was cancelled.")
+
+    parts = BundleParts(plan(), weights, kernels(), ENGINE)
+    with pytest.raises(UserError, match="cancelled"):
+        write_bundle(out, parts, "another", {}, on_phase=end)
+    assert out.read_bytes() == old
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    assert told[-1] == "putting the bundle in its place"
 
 
 def test_a_full_disk_keeps_the_old_bundle(

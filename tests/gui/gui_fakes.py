@@ -637,10 +637,12 @@ class FakeWorkbench:
             raise self.job_error
         yield found
 
-    def advise(self, visits, options):
+    def advise(self, visits, options, on_phase):
         """Plays a list in two steps; with ``hold_advice`` it waits for cancel between them."""
         self.cancelled.clear()
         yield replace(ADVICE, phase="measuring: Weights in f16")
+        if self.hold_advice:
+            on_phase("8-bit products: trying products in 8 bits, 3 of 64")
         while self.hold_advice:
             if self.cancelled.wait(0.01):
                 raise UserError("The advice was cancelled.")
@@ -669,7 +671,7 @@ class FakeWorkbench:
         row = compare(Placed(spec, node, 0, 0, 0), values, values + 0.5)
         return TensorValues(name, node.name, values, values + 0.5, row)
 
-    def apply_row(self, row, out, force):
+    def apply_row(self, row, out, force, on_phase):
         out.write_bytes(b"made by a recipe")
         return out
 
@@ -726,7 +728,7 @@ class FakeWorkbench:
 
     end = cancel
 
-    def export(self, out):
+    def export(self, out, on_phase):
         if not out.parent.is_dir():
             raise UserError(f"{out.parent.name} is not a folder.", "Choose another place.")
         out.write_bytes(b"zip")

@@ -252,6 +252,7 @@ def test_a_stopped_list_keeps_what_was_measured(qtbot, window, workbench, model_
     workbench.hold_advice = True
     window.actions_by_id["advise"].trigger()
     qtbot.waitUntil(lambda: window.advice.model.rowCount() == 8)
+    qtbot.waitUntil(lambda: "products in 8 bits, 3 of 64" in window.advice.caption.text())
     with qtbot.waitSignal(window.session.problem):
         window.advice.button.click()
     assert window.advice.model.rowCount() == 8 and window.advice.buttons["direct"].isEnabled()
@@ -264,7 +265,7 @@ def test_a_row_is_applied_while_others_are_measured(qtbot, window, workbench, mo
     workbench.hold_advice = True
     window.actions_by_id["advise"].trigger()
     panel = window.advice
-    qtbot.waitUntil(lambda: panel.caption.text().startswith("Best so far 1.80x. Measuring: "))
+    qtbot.waitUntil(lambda: panel.caption.text().startswith("Best so far 1.80x. "))
     panel.buttons["4-bit"].click()
     qtbot.waitUntil(lambda: panel.buttons["4-bit"].text() == ANYWAY)
     press(qtbot, window, "f16-weights")
@@ -319,7 +320,10 @@ def test_the_list_is_used_by_keys_alone(qtbot, advised, workbench):
     view.setFocus()
     view.setCurrentIndex(advised.advice.proxy.index(0, CHANGE))
     qtbot.keyClick(view, Qt.Key.Key_Down)
-    assert advised.advice._chosen() == "direct" and "Without tiles" in advised.advice.detail.text()
+    panel = advised.advice
+    assert panel._chosen() == "direct" and panel.detail.isHidden(), "the title stands in the row"
+    panel._explain(replace(panel.model.rows[1], note="Why it is so."))
+    assert panel.detail.text() == "Why it is so." and not panel.detail.isHidden()
     qtbot.keyClick(view, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
     assert "Without tiles" in QGuiApplication.clipboard().text()
     wait_job(qtbot, advised, "open", lambda: qtbot.keyClick(view, Qt.Key.Key_Return) is None)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from gui_fakes import candidates, finish, play, small_model
 
+from nnjit_studio.records.candidate import DEFAULT_SETTINGS
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.commands import actions as registry
 from nnjit_studio.ui.files import unfinished_session as unfinished
 from nnjit_studio.ui.profile.dock import profile_job
 from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.state.state import SessionState
-from nnjit_studio.ui.state.workload import INVALID, TIMED_OUT, shown_state
+from nnjit_studio.ui.state.workload import INVALID, TIMED_OUT, CandidateRow, shown_state
 from nnjit_studio.ui.tuning.dock import (
     BUDGETS_S,
     SHARES,
@@ -21,6 +22,7 @@ from nnjit_studio.ui.tuning.dock import (
     trying_text,
 )
 from nnjit_studio.ui.tuning.rounds import SELECTED, next_step
+from nnjit_studio.ui.tuning.space import COLUMNS, describe
 from nnjit_studio.ui.window.features import ACTIONS
 
 
@@ -33,6 +35,21 @@ def state():
 
 def first(state):
     return state.by_share()[0].workload.key
+
+
+def test_an_empty_lite_space_of_a_running_session_does_not_ask_to_start_one(state):
+    workload = state.by_share()[0]
+    assert describe(workload).startswith("Start tuning (F5)")
+    assert describe(workload, tuning=True).startswith("The untuned model is measured first")
+
+
+def test_settings_that_the_default_kernel_has_not_are_dashes():
+    """Six cells of 46 pixels said "de…"."""
+    by_title = {column.title: column for column in COLUMNS}
+    row = CandidateRow(DEFAULT_SETTINGS, "default")
+    for title in ("x0", "y1", "order"):
+        column = by_title[title]
+        assert column.text(column.value(row)) == "–"  # noqa: RUF001
 
 
 def test_what_is_tried_is_told_with_its_phase():

@@ -340,6 +340,16 @@ def test_two_graphs_side_by_side_leave_the_layout_as_it_is(qtbot, window):
     assert dock.size() == before
 
 
+def test_no_job_begins_in_a_window_that_closes(qtbot, window, workbench, model_file, caplog):
+    """Quitting in an import showed the welcome page, whose examination then failed in the log."""
+    workbench.holds_import = True
+    assert window.open_model(model_file)
+    qtbot.waitUntil(lambda: bool(workbench.fed))
+    with qtbot.waitSignal(window.closed):
+        window.close()
+    assert not [r for r in caplog.records if "examine" in r.getMessage()]
+
+
 def test_closing_while_tuning_cancels_and_waits_for_the_thread(
     qtbot, window, workbench, model_file
 ):

@@ -58,8 +58,8 @@ def test_states(state: str) -> None:
 
 
 def test_a_ratio_is_stated_only_where_it_may_be() -> None:
-    assert headline(FASTER) == "1.99x ONNX Runtime Web"
-    assert headline(ROUGH) == "2.0x ONNX Runtime Web" and "80%" in explanation(ROUGH)
+    assert headline(FASTER) == "1.99x as fast as ONNX Runtime Web"
+    assert headline(ROUGH) == "2.0x as fast as ONNX Runtime Web" and "80%" in explanation(ROUGH)
     assert headline(BUSY) == "About 60 ms" and BUSY.to_json()["ratio"] == {"ort": None}
     assert headline(SAME) == "Not told apart" and not SAME.to_json()["told_apart"]
     assert headline(MEASURING) == "2.0x so far"
@@ -88,7 +88,7 @@ def test_without_a_peer_it_is_said_how_to_get_one() -> None:
 
 def test_where_ours_is_absent_a_turbo_module_is_compared_with_the_peers_own() -> None:
     assert ALONE.state == "peer alone" and headline(ALONE) == "119 ms"
-    assert TURBO.state == "faster" and headline(TURBO) == "1.50x ONNX Runtime Web"
+    assert TURBO.state == "faster" and headline(TURBO) == "1.50x as fast as ONNX Runtime Web"
     for verdict in (ALONE, TURBO):
         assert table(verdict).endswith(f"Ours is absent: {verdict.absent}")
         document = verdict.to_json()

@@ -19,6 +19,7 @@ from nnjit_studio.model import (
     Graph,
     Plan,
     PlanPort,
+    PlanStep,
     TensorSpec,
     Workload,
 )
@@ -28,7 +29,7 @@ from nnjit_studio.tuner import TunedModel, TuneOptions, TuningContext
 from nnjit_studio.tuner.events import Event, Failed, SpaceBuilt, Swapped
 from nnjit_studio.workbench import OpenModel, Workbench, example_feeds
 from nnjit_studio.workbench import workbench as module
-from nnjit_studio.workbench.jobs import explain
+from nnjit_studio.workbench.jobs import explain, export
 from nnjit_studio.workbench.open_model import MAIN, PREFILL
 from nnjit_studio.workbench.spare_kernels import best_measured
 from nnjit_studio.workbench.stored_best import stored_best
@@ -235,3 +236,20 @@ def test_candidates_for_a_bundle_are_those_that_were_nearest_to_the_best_of_a_de
         timed(TILES[3], 0.1, target="chromium+revectorize"),
     ]
     assert best_measured(records) == [*sorted([TILES[1], TILES[2]], key=str), TILES[0]]
+
+
+def test_an_export_that_is_stopped_writes_nothing(bench: Workbench, tmp_path: Path) -> None:
+    plan = Plan("m", (), (), (), (PlanStep("return"),), 0, 0)
+    (tmp_path / "weights").touch()
+    bench.model.adopt(model_of(plan, tmp_path / "weights"))
+    out = tmp_path / "m.nnjit.zip"
+    assert export(bench.model, out) == out and out.exists()
+    out.unlink()
+
+    def stop(phase: str) -> None:
+        if phase == "checking what was written":
+            bench.page.cancel()
+
+    with pytest.raises(UserError, match=r"^The export was cancelled"):
+        export(bench.model, out, on_phase=stop)
+    assert not out.exists()

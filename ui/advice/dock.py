@@ -196,7 +196,7 @@ class AdvicePanel(JobTable):
         options = AdviceOptions(max_error=self.threshold)
         phase = "Measuring what makes the model faster"
         return self._session.run(
-            Job(JOB, phase, lambda bench, _: bench.run(jobs.advise, visits, options))
+            Job(JOB, phase, lambda bench, tell: bench.run(jobs.advise, visits, options, tell))
         )
 
     # Showing
@@ -259,10 +259,10 @@ class AdvicePanel(JobTable):
         return said if self.result.best else f"{said} {smallest(self.result, titled=True)}".rstrip()
 
     def _explain(self, line: Line) -> None:
-        """What is to be known of the row that was clicked: its column may be out of sight."""
+        """What is to be known of the row that was clicked, whole; its title stands in the row."""
         self._row_buttons.reach(line.name)
-        self.detail.setText(f"{line.title}. {line.note}".strip())
-        self.detail.setVisible(line.row is not None)
+        self.detail.setText(line.note)
+        self.detail.setVisible(line.row is not None and bool(line.note))
 
     def _enable(self) -> None:
         busy = self._session.busy

@@ -32,7 +32,8 @@ TILE_TIPS = {
     "r0": "unroll of the reduction", "x1": "columns of a block", "y1": "rows of a block",
     "r1": "depth of a reduction block",
 }  # fmt: skip
-BUSY = "Something else is running: wait, or stop it (Shift+F5)."
+BUSY = "{}: wait, or stop it (Shift+F5)."
+"""What runs is in the way."""
 """The answer to a candidate that cannot be measured now."""
 
 

@@ -22,7 +22,7 @@ from nnjit_studio.ui.kernel.numbers import COLUMNS, number_rows
 from nnjit_studio.ui.kernel.plots import KernelRoofline, SamplePlot, Samples
 from nnjit_studio.ui.kernel.settings import SettingsEditor
 from nnjit_studio.ui.kernel.texts import PassView, SideBySide
-from nnjit_studio.ui.state.jobs import Job
+from nnjit_studio.ui.state.jobs import Job, running
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import ElidedLabel
@@ -281,7 +281,7 @@ class KernelPanel(Panel):
             self._say("Measuring", "muted")
             self.tabs.setCurrentIndex(self.tabs.count() - 1)
         else:
-            self._say(BUSY, "bad")
+            self._say(BUSY.format(running(self._session.busy)), "bad")
 
     def _run(self, settings: str) -> None:
         before = self._incumbent

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from PySide6.QtCore import QObject
@@ -18,9 +19,25 @@ from nnjit_studio.workbench.phases import OnPhase
 
 EXAMINE = "examine"
 """The job that examines the machine; a model that is opened during it waits for its end."""
+RUNNING: Mapping[str, str] = MappingProxyType({
+    "tune": "Tuning is running", "open": "A model is being opened",
+    "try": "A candidate is being measured", "profile": "The model is being profiled",
+    "diff": "A comparison is running", "faster": "A comparison is running",
+    "browsers": "A comparison is running", "advise": "Advice is being measured",
+    "tune_plan": "The plan is being tuned", "sizes": "Other sizes are being measured",
+    "device": "The device is being measured", "export": "A bundle is being written",
+    "report": "A report is being written", EXAMINE: "This machine is being examined",
+    "text": "A text is being made", "backend": "The backend is being changed",
+    "turbo": "A faster module is being made",
+})  # fmt: skip
 CANCELLED = "was cancelled"
 """In the sentence of a job that its user ended."""
 Work = Callable[[Workbench, OnPhase], Any]
+
+
+def running(job: str) -> str:
+    """What stands in the way of another job, without a full stop."""
+    return RUNNING.get(job, "Another job is running")
 
 
 @dataclass(frozen=True)
@@ -40,7 +57,11 @@ class Job:
 
 def export_bundle(out: Path) -> Job:
     """Write the tuned kernel bundle; the result is its path."""
-    return Job("export", f"Writing {out.name}", lambda bench, _: bench.run(jobs.export, out))
+    return Job(
+        "export",
+        f"Writing {out.name}",
+        lambda bench, phase: bench.run(jobs.export, out, on_phase=phase),
+    )
 
 
 def export_report(out: Path) -> Job:

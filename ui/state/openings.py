@@ -54,7 +54,7 @@ class Openings:
         def work(emit: Callable[[Any], None]) -> Any:
             self.again = True
             if made is not None:
-                self._workbench.run(jobs.apply_row, made, path, True)
+                self._workbench.run(jobs.apply_row, made, path, True, phases(emit))
             return self._forms.open(form, lambda: self._import(path, emit, feeds))
 
         return work

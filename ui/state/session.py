@@ -84,7 +84,7 @@ class StudioSession(QObject):
         self.budget_s: float | None = None
         self._started_s = 0.0
         self._idle_phase = ""
-        self._serving = self._stopping = self._unasked = False
+        self._serving = self._stopping = self._unasked = self._ending = False
         self._then: Callable[[], object] | None = None
         self.openings = Openings(workbench)
         self._told = {Survey: self.surveyed, Verdict: self.verdict_told, Advice: self.advice_told}
@@ -227,7 +227,7 @@ class StudioSession(QObject):
 
     def cancel_all(self) -> None:
         """End whatever runs soon, what nobody asked for too; nothing follows."""
-        self._next, self._stopping = None, True
+        self._next, self._stopping, self._ending = None, True, True
         self.workbench.page.end()
 
     def cancel(self) -> None:
@@ -265,7 +265,7 @@ class StudioSession(QObject):
             self.refreshed.emit(changes)
 
     def _start(self, job: str, phase: str, work: Work, unasked: bool = False) -> bool:
-        if self.busy:
+        if self.busy or self._ending:
             return False
         if self.worker.job:
             self._next = job, phase, work
@@ -296,9 +296,8 @@ class StudioSession(QObject):
         self.events.keep(event for event in events if not is_plan(event))
         self.state.reduce(events)
         self.state.take_text(item for item in items if isinstance(item, TextEvent))
-        told = [item.text for item in items if isinstance(item, Phase)]
-        measured = (item.phase for item in items if isinstance(item, (Advice, RefusedRun)))
-        told += filter(None, measured)
+        telling = (item for item in items if isinstance(item, (Phase, Advice, RefusedRun)))
+        told = [words for item in telling if (words := _phase_of(item))]
         if told:
             self.state.set_phase(told[-1][:1].upper() + told[-1][1:])
         if self._stopping and self.state.summary is None:
@@ -379,3 +378,7 @@ class StudioSession(QObject):
         self.refresh()
         if job in ("open", "tune", "try"):
             self.read_records()
+
+
+def _phase_of(item: Phase | Advice | RefusedRun) -> str:
+    return item.text if isinstance(item, Phase) else item.phase

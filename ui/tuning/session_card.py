@@ -35,12 +35,18 @@ REASONS = {
 }
 
 
+def _nothing_tried(summary: ev.Finished) -> bool:
+    return summary.reason == "cancelled" and not summary.outcomes
+
+
 def worth(summary: ev.Finished) -> str:
     """What the session is worth, as pairs of the whole model tell it.
 
     Without two times that are told apart there is none: the header has that of now, with its
-    interval.
+    interval. Empty where nothing was tried.
     """
+    if _nothing_tried(summary):
+        return ""
     data = summary.to_json()
     times = f"{model_times(data, '→')} an inference"
     what = times if summary.gain.told_apart else "Time of an inference"
@@ -52,7 +58,7 @@ def remaining(summary: ev.Finished) -> str:
 
     Nothing where the machine was busy: the peak is that of a quiet one.
     """
-    if summary.warning:
+    if summary.warning or _nothing_tried(summary):
         return ""
     told = peak_text(summary.to_json())
     if not told or summary.of_peak is None:
@@ -67,6 +73,8 @@ def title(summary: ev.Finished) -> str:
     left = left_text(summary.to_json())
     if left:
         return f"{left[:1].upper()}{left[1:]}"
+    if _nothing_tried(summary):
+        return "Tuning was stopped before any candidate was measured"
     return f"Tuning has ended: {REASONS.get(summary.reason, summary.reason)}"
 
 

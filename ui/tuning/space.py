@@ -48,7 +48,7 @@ COLUMNS = (
     state_column(118, "incumbent: the kernel that runs in the engine now"),
     Column(WAY, lambda r: r.settings if isinstance(r, PlanRow) else "", width=190, middle=True),
     *(
-        Column(name, _setting(name), lambda v: "default" if v is None else str(v), True,
+        Column(name, _setting(name), _or_dash, True,
                f"{tip}, in elements", 46 if name[1] == "0" else 50)
         for name, tip in TILE_TIPS.items()
     ),
@@ -140,7 +140,7 @@ class SpacePanel(TablePanel):
     def tell_nothing(self) -> None:
         super().tell_nothing()
         if not self.model.rows:
-            self.nothing.say(describe(self._wanted()))
+            self.nothing.say(describe(self._wanted(), self._session.busy == "tune"))
 
     def _wanted(self) -> WorkloadProgress | None:
         state = self._session.state
@@ -151,7 +151,7 @@ class SpacePanel(TablePanel):
         self.states.setCurrentText(EVERY_STATE)
 
     def refresh(self, changes: frozenset[str]) -> None:
-        if not changes & {"space", "model"}:
+        if not changes & {"space", "model", "phase"}:
             return
         state = self._session.state
         if state.selected != self._selected or state.plan is None:
@@ -217,7 +217,7 @@ def _label(w: WorkloadProgress) -> str:
     return f"{share}{words_of(w.workload.key)}{uses}"
 
 
-def describe(workload: WorkloadProgress | None) -> str:
+def describe(workload: WorkloadProgress | None, tuning: bool = False) -> str:
     """The line above the table: how small the lite space is, and what is known of it."""
     if workload is None:
         return "Open a model to see its lite spaces."
@@ -228,6 +228,8 @@ def describe(workload: WorkloadProgress | None) -> str:
         )
     if not workload.workload.tunable:
         return "This workload has no schedule template: it runs its default kernel."
+    if not workload.total and tuning:
+        return "The untuned model is measured first; then this workload's candidates are listed."
     if not workload.total:
         return (
             "Start tuning (F5): the candidates of this workload's lite space are then listed here, "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QColor, QFont, QPalette
@@ -98,7 +99,8 @@ class VerdictPanel(Panel):
             self._tone("muted")
         else:
             self._say(*figure(verdict))
-            self.explanation.setText(problem or (MISSING if self.missing else explanation(verdict)))
+            told = MISSING if self.missing else explanation(verdict)
+            self.explanation.setText(problem or _unbroken(told))
             self._tone("warn" if self._rough else TONES.get(verdict.state, ""))
             named(self.bars, table(verdict))
         self.explanation.setToolTip(self.explanation.text() + measured_at(verdict))
@@ -184,3 +186,8 @@ def _keep_width(button: QPushButton) -> None:
     """As wide as its longest text, so that nothing moves when that changes."""
     width = max(button.fontMetrics().horizontalAdvance(t) for t in (INSTALL, LONGER, FOLDER))
     button.setMinimumWidth(width + 28)
+
+
+def _unbroken(words: str) -> str:
+    """A time and its interval stay in one line, such as ``75 ms [53..90]``."""
+    return re.sub(r" (?=ms\b|µs\b|\[)", "\N{NO-BREAK SPACE}", words)

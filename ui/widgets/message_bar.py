@@ -71,6 +71,11 @@ class MessageBar(QFrame):
         self.style().polish(self)
         self.show()
 
+    def withdraw(self, text: str) -> None:
+        """Hide a message that is not true any more, unless another one took its place."""
+        if self.text.text() == text:
+            self.hide()
+
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange and self.text.text():

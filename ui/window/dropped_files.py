@@ -168,6 +168,9 @@ class DroppedFiles(QObject):
 
     def drop_urls(self, urls: Sequence[QUrl]) -> bool:
         """Take what was dropped by the mouse; False when it is no single file."""
+        if not urls:  # it ended, or took too long to answer
+            self._host.message.say("The other program gave no file: drop it again.", "bad")
+            return False
         if all(url.isLocalFile() for url in urls):
             return self.drop([Path(url.toLocalFile()) for url in urls])
         self._host.message.say(

@@ -47,8 +47,10 @@ class Figure(QWidget):
         if note != self.note:
             self.note = note
             self._label.setText(note or self._caption)
-        self.number.setAccessibleName(f"{self._caption}: {shown} {note}".rstrip())
-        self.setToolTip(f"{self._caption}: {shown} {note}".rstrip() + tip)
+        told = f"{self._caption}: {shown} {note}".rstrip()
+        if self.toolTip() != told + tip:  # Qt tells everybody who listens of each one, new or not
+            self.number.setAccessibleName(told)
+            self.setToolTip(told + tip)
 
     def mark(self, name: str) -> None:
         """Give it the colour of a name in the style sheet: ``good``, ``bad``, or of text."""
@@ -210,8 +212,10 @@ class Header(QFrame):
     def _show_figures(self, state: SessionState) -> None:
         """The latency with its interval, and a gain only where pairs prove one."""
         found, gain = state.estimate, state.gain
-        known = found is not None or gain is not None
-        self.figures.setVisible(known and (not self._said_below or self._session.busy == "tune"))
+        # Without a time, a gain would stand beside a dash: the session ended before any run.
+        self.figures.setVisible(
+            found is not None and (not self._said_below or self._session.busy == "tune")
+        )
         # Two times side by side are read as a ratio.
         told = gain is not None and gain.told_apart
         self.before.setVisible(told)

@@ -8,16 +8,8 @@ from PySide6.QtCore import QObject
 
 from nnjit_studio.ui.commands.actions import NEED_IDLE, ActionSpec, plain
 from nnjit_studio.ui.dock.host import Host
-from nnjit_studio.ui.state.jobs import EXAMINE
+from nnjit_studio.ui.state.jobs import EXAMINE, running
 
-JOBS: Mapping[str, str] = {
-    "tune": "Tuning", "open": "A model is being opened", "try": "A candidate is being measured",
-    "profile": "The model is being profiled", "diff": "A comparison", "faster": "A comparison",
-    "device": "The device is being measured", "export": "A bundle is being written",
-    "report": "A report is being written", EXAMINE: "This machine is being examined",
-    "text": "A text is being made", "backend": "The backend is being changed",
-    "turbo": "A faster module is being made",
-}  # fmt: skip
 AFTER_EXAMINE = ("open", "sample")
 """What waits for the end of the examination by itself."""
 
@@ -28,6 +20,8 @@ class InTheWay(QObject):
     def __init__(self, host: Host) -> None:
         super().__init__(host)
         self._host = host
+        self._said = ""
+        host.session.busy_changed.connect(lambda _: host.message.withdraw(self._said))
 
     def guarded(
         self, specs: Sequence[ActionSpec], handlers: Mapping[str, Callable[[], object]]
@@ -42,11 +36,10 @@ class InTheWay(QObject):
     def offer(self, what: str, then: Callable[[], object]) -> None:
         """Say that a job is in the way of ``what``, with a button that ends it and goes on."""
         job = self._host.session.busy
-        words = JOBS.get(job, "Another job")
-        sentence = words if " is being " in words else f"{words} is running"
         verb = "Pause" if job == "tune" else "Stop"
         button = f"{verb} and {what[:1].lower()}{what[1:]}"
-        self._host.message.say(f"{sentence}.", steps=[(button, lambda: self._make_room(then))])
+        self._said = f"{running(job)}."
+        self._host.message.say(self._said, steps=[(button, lambda: self._make_room(then))])
 
     def _guard(self, spec: ActionSpec, act: Callable[[], object]) -> Callable[[], object]:
         def guarded() -> None:

@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 from nnjit_studio.errors import UserError
 from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.dock.host import Host
+from nnjit_studio.ui.state.jobs import running
 from nnjit_studio.ui.widgets.panel import inset, named
 from nnjit_studio.ui.window.backend_choice import CHOICES, BackendChoice
 
@@ -207,7 +208,8 @@ class SettingsControl:
             elif key == "backend":
                 place = BY_KEY[key].choices.index(value)
                 if not self._backend.choose(place):
-                    message.say("Something is running: stop it, then change the backend.")
+                    what = running(self._host.session.busy)
+                    message.say(f"{what}: stop it, then change the backend.")
             else:
                 self._host.settings.setValue(key, value)
                 self._budget_changed()

@@ -43,6 +43,9 @@ FASTER = "Make a model faster…"
 DROPS = ".onnx model, .wasm module, bundle, session, records or profile"
 EXAMINES = "This machine is examined first, which takes some seconds, on a busy one minutes."
 GAVE_WAY = "The examination gave way to a model. It is made by itself as soon as nothing else runs."
+AGAIN = "“Ask browsers and GPUs” examines it again."
+FAILED = f"This machine could not be examined. {AGAIN}"
+STOPPED = f"The examination was stopped. {AGAIN}"
 
 NO_VERDICTS: Mapping[str, Verdict] = MappingProxyType({})
 SAMPLES = "Written on this machine when they are opened first; nothing is downloaded."
@@ -214,7 +217,7 @@ def _show_model(
 
 
 def result_text(verdict: Verdict) -> str:
-    """The headline, and the time where it has none: ``1.99x ONNX Runtime Web, 59.6 ms``."""
+    """The headline, and the time where it has none, behind a comma."""
     ours = verdict.ours
     if ours is None or ours.ms is None or verdict.state not in COMPARED:
         return headline(verdict)

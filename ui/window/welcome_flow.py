@@ -14,7 +14,7 @@ from nnjit_studio.doctor.examination import examine
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.files import recent
 from nnjit_studio.ui.state.jobs import EXAMINE, Job, JobProblem
-from nnjit_studio.ui.window.welcome import GAVE_WAY, Welcome
+from nnjit_studio.ui.window.welcome import FAILED, GAVE_WAY, STOPPED, Welcome
 from nnjit_studio.verdict.store import last_verdicts
 from nnjit_studio.workbench import Workbench
 from nnjit_studio.workbench.phases import OnPhase
@@ -155,6 +155,7 @@ class WelcomeFlow(QObject):
         """The raw graph of a file that was read stays in sight."""
         if problem.job == EXAMINE:
             self._due = False  # its sentence stands in the message bar; once is enough
+            self.page.say_of_machine(STOPPED if problem.cancelled else FAILED)
         if not self._raw or problem.cancelled:
             self._opened(problem.job)
         if problem.job == "open" and self._host.session.state.model is None and not self._begun:

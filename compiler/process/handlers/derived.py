@@ -17,7 +17,7 @@ from nnjit_studio.model.recipe import Derived, LayerError, Recipe
 def derive(
     state: State, path: Path, out: Path, recipe: Recipe, feeds: Mapping[str, NDArray[Any]]
 ) -> Derived:
-    return deriving.derive(path, out, recipe, feeds)
+    return deriving.derive(path, out, recipe, feeds, state.phase)
 
 
 def worst_layer(

@@ -89,7 +89,11 @@ def advise(
             row = advice.row(asked.apply)
             if row is None:
                 return advice, None, None
-            return advice, row, opened.bench.run(jobs.apply_row, row, asked.output, asked.force)
+            return (
+                advice,
+                row,
+                opened.bench.run(jobs.apply_row, row, asked.output, asked.force, note),
+            )
 
         advice, row, file = opened.run(work)
     measured = row.measured if row else advice.base
@@ -107,7 +111,7 @@ def _measured(opened: Running, target: TargetOptions, asked: AskedFor, model: Pa
         accept_error(folder, model, asked.max_error)
     options = asked.options(accepted_error(folder, model))
     try:
-        for last in opened.bench.run(jobs.advise, page_visits(target), options):
+        for last in opened.bench.run(jobs.advise, page_visits(target), options, note):
             if last.phase != phase:
                 phase = last.phase
                 note(phase or "done")

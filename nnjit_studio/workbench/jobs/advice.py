@@ -40,6 +40,7 @@ from nnjit_studio.workbench.advice_forms import (
 )
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.page import SystemClock
+from nnjit_studio.workbench.phases import OnPhase, quiet
 
 NATIVE, OWN = "ONNX Runtime in float32", "the untouched model in our engine"
 
@@ -57,6 +58,7 @@ class _Place:
     options: AdviceOptions
     folder: Path
     base: Made
+    on_phase: OnPhase = quiet
     reference: Arrays = field(default_factory=dict)
     """What errors are against, once the untouched model was measured."""
     sentinel_ms: float = 0.0
@@ -71,6 +73,10 @@ class _Place:
         specs = opened.plan.output_specs
         return native_outputs(self.model, opened.path, self.model.feeds, specs)
 
+    def told_of(self, row: Row) -> OnPhase:
+        """Tells phases of a row with its title."""
+        return lambda phase: self.on_phase(f"{row.title}: {phase}")
+
     def measure(self, form: Form) -> Iterator[Found]:
         """A form in turns with the untouched one."""
         page, seconds = self.model.page, self.options.seconds
@@ -81,9 +87,14 @@ class _Place:
 
 
 def advise(
-    model: ModelOnPage, visits: Visits, options: AdviceOptions | None = None
+    model: ModelOnPage,
+    visits: Visits,
+    options: AdviceOptions | None = None,
+    on_phase: OnPhase = quiet,
 ) -> Iterator[Advice]:
     """Measure every row of the open model; what is known so far, after each step.
+
+    ``on_phase`` is told what goes on within a step that takes long.
 
     A row that fails has its reason and ends nothing; cancelling the page ends all.
 
@@ -111,7 +122,8 @@ def advise(
             created=SystemClock().now_iso(),
         )
         yield advice
-        place = _Place(model, visits, options, Path(name), untouched(model, Path(name)))
+        base = untouched(model, Path(name))
+        place = _Place(model, visits, options, Path(name), base, on_phase)
         waiting = [row for row in advice.rows if row.state != IMPOSSIBLE]
         refused: list[Row] = []
         for i, row in enumerate(waiting):
@@ -136,7 +148,13 @@ def advise(
     yield replace(advice, phase="")
 
 
-def apply_row(model: ModelOnPage, row: Row, out: Path | None, force: bool = False) -> Path | None:
+def apply_row(
+    model: ModelOnPage,
+    row: Row,
+    out: Path | None,
+    force: bool = False,
+    on_phase: OnPhase = quiet,
+) -> Path | None:
     """Write the file of a row that is applied by one; None where options apply it.
 
     Raises
@@ -159,7 +177,7 @@ def apply_row(model: ModelOnPage, row: Row, out: Path | None, force: bool = Fals
         raise UserError(f"{row.name} is another file.", "Name it: -o OUT.onnx.")
     with model.page.working(), tempfile.TemporaryDirectory(prefix="nnjit-advice-") as folder:
         made = Path(folder) / "made.onnx"
-        derived(model, recipe, made)
+        derived(model, recipe, made, on_phase)
         with replacing(out) as place:
             shutil.copyfile(made, place)
     return out
@@ -258,7 +276,7 @@ def _one(
     found, layer = Found(), ""
     try:
         model = place.model
-        made = form_of(model, row, place.folder, place.base)
+        made = form_of(model, row, place.folder, place.base, place.told_of(row))
         for found in place.measure(made.form):
             if found.measured:
                 row = replace(row, measured=found.measured)
@@ -295,7 +313,7 @@ def _foreseen(row: Row, place: _Place) -> Row:
     """
     model = place.model
     try:
-        file, note = file_of(model, row, place.folder)
+        file, note = file_of(model, row, place.folder, place.told_of(row))
     except NnjitError:
         if model.page.cancelled:
             raise UserError("The advice was cancelled.") from None

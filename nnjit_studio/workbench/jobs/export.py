@@ -69,6 +69,7 @@ def export(
     tuning: Tuning | None = None,
     kinds: Mapping[str, str] | None = None,
     shard_bytes: int = SHARD_BYTES,
+    on_phase: OnPhase = quiet,
 ) -> Path:
     """Write the bundle: best known kernels of all Wasm tiers, plans, weights, engine.
 
@@ -90,7 +91,8 @@ def export(
     ------
     UserError
         When a kind does not fit, or in a lab mode: its kernels were chosen for an engine that no
-        visitor has. Also where candidates are asked for of a decoder, or no workload has any.
+        visitor has. Also where candidates are asked for of a decoder, or no workload has any; and
+        when it was cancelled: nothing is written then.
     CompileError
         When ``webgpu`` is asked for and a workload has no kernel there.
     BundleError
@@ -102,15 +104,30 @@ def export(
             f"Results of the target {target} do not enter a bundle.",
             "Tune without --lab, then export.",
         )
+    with model.page.cancellable("The export", on_phase) as phase:
+        parts = _parts(model, samples, webgpu, tuning, kinds, phase)
+        parts = replace(parts, shard_bytes=shard_bytes)
+        return write_bundle(out, parts, opened.graph.name, _tuned_on(model), on_phase=phase)
+
+
+def _parts(
+    model: ModelOnPage,
+    samples: bool,
+    webgpu: bool | None,
+    tuning: Tuning | None,
+    kinds: Mapping[str, str] | None,
+    on_phase: OnPhase,
+) -> BundleParts:
+    opened = model.current
     static = opened.generation is None
-    kernels = model.kernels(TIERS, WASM)
-    on_gpu = _gpu_kernels(model, webgpu)
+    kernels = model.kernels(TIERS, WASM, on_phase=on_phase)
+    on_gpu = _gpu_kernels(model, webgpu, on_phase)
     spare = _candidates(model, tuning) if tuning else Candidates()
     plan = opened.plan
     if opened.generation and tokenizer_beside(opened.path):
         kinds = {opened.generation.ids: TEXT, **(kinds or {})}
     page = page_parts(opened.path, plan.input_specs, plan.output_specs, kinds)
-    parts = BundleParts(
+    return BundleParts(
         plan,
         opened.weights,
         [*kernels, *on_gpu],
@@ -124,9 +141,7 @@ def export(
         figures=_figures(model),
         page=page,
         candidates=spare,
-        shard_bytes=shard_bytes,
     )
-    return write_bundle(out, parts, opened.graph.name, _tuned_on(model))
 
 
 def export_any_size(
@@ -266,7 +281,7 @@ def _tuned_on(model: ModelOnPage) -> dict[str, str]:
     return found | ({"adapter": device.gpu.name} if device.gpu else {})
 
 
-def _gpu_kernels(model: ModelOnPage, wanted: bool | None) -> list[Kernel]:
+def _gpu_kernels(model: ModelOnPage, wanted: bool | None, on_phase: OnPhase) -> list[Kernel]:
     """Kernels for WebGPU that go into a bundle; see :func:`export`.
 
     Raises
@@ -289,7 +304,7 @@ def _gpu_kernels(model: ModelOnPage, wanted: bool | None) -> list[Kernel]:
             )
         return []
     try:
-        return model.kernels(tiers_of_backend(backend), backend)
+        return model.kernels(tiers_of_backend(backend), backend, on_phase)
     except CompileError as e:
         if wanted:
             raise

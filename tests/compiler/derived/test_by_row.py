@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import onnx
@@ -11,7 +13,8 @@ from exact_native import exact_session
 from onnx import helper
 from onnx_models import save
 
-from nnjit_studio.compiler.derived.by_row import _most
+from nnjit_studio.compiler.derived import derive as module
+from nnjit_studio.compiler.derived.by_row import _most, by_row
 from nnjit_studio.compiler.derived.derive import derive
 from nnjit_studio.compiler.derived.layers import relative_error
 from nnjit_studio.errors import UserError
@@ -97,6 +100,39 @@ def test_weights_that_are_inputs_too_stay_weights(model: Path, tmp_path: Path) -
     made = onnx.load(str(out))
     onnx.checker.check_model(made)
     assert [port.name for port in made.graph.input] == ["x"]
+
+
+def test_few_copies_of_the_weights_are_held(tmp_path: Path) -> None:
+    """A process may take four times the file: the message, one set of weights, what is written."""
+    layers, width = 12, 128
+    weights = {f"w{i}": 0.1 * _array(width, width) for i in range(layers)}
+    names = ["x", *(f"h{i}" for i in range(layers))]
+    nodes = [helper.make_node("MatMul", [names[i], f"w{i}"], [names[i + 1]]) for i in range(layers)]
+    shape = {names[-1]: [ROWS, width]}
+    path = save(tmp_path / "deep.onnx", nodes, {"x": [ROWS, width]}, shape, weights)
+    model, x = onnx.load(str(path)), _array(ROWS, width)
+    told: list[str] = []
+    tracemalloc.start()
+    kept = by_row(model, {"x": x}, 1.0, told.append)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept.products == layers
+    assert most < 1.7 * sum(w.nbytes for w in weights.values())
+    assert told[0] == "trying products in 8 bits, 1 of 12"
+    assert told[-1] == "trying 12 of 12 that keep the limit together"
+
+
+def test_what_goes_wrong_is_not_laid_on_the_tools(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def derived_while(error: Exception) -> None:
+        monkeypatch.setattr(module, "by_row", Mock(side_effect=error))
+        derive(model, tmp_path / "no.onnx", Recipe("int8-rows", max_error=1), {"x": X})
+
+    with pytest.raises(MemoryError):
+        derived_while(RuntimeError("Exception during initialization: std::bad_alloc"))
+    with pytest.raises(UserError, match=r"^The weights could not be made smaller: Bad node"):
+        derived_while(RuntimeError("Bad node"))
 
 
 def test_an_error_is_no_number_where_there_is_none() -> None:

@@ -143,3 +143,9 @@ def test_a_dropped_trace_says_where_it_opens(qtbot, window, tmp_path):
     path.write_text('{"traceEvents": []}')
     window.dropped.drop([path])
     qtbot.waitUntil(lambda: "Perfetto" in window.message.text.text())
+
+
+def test_a_drop_without_a_file_is_not_called_several(window):
+    """A program that ended before its file was asked for gives none."""
+    assert not window.dropped.drop_urls([])
+    assert window.message.text.text() == "The other program gave no file: drop it again."

@@ -45,11 +45,13 @@ def test_the_header_shows_a_ratio_only_where_pairs_prove_one(tuned, gain, number
     assert (tuned.header.before.number.text() == "–") != gain.told_apart  # noqa: RUF001
 
 
-def test_the_time_of_now_says_when_it_was_measured(tuned):
+def test_the_time_of_now_says_when_it_was_measured(tuned, monkeypatch):
     tip = tuned.header.now.toolTip()
     assert re.search(r"\nmedian of \d+ runs, \d\d:\d\d:\d\d$", tip)
+    changed = []
+    monkeypatch.setattr(tuned.header.now, "setToolTip", changed.append)
     tuned.header.show_state()
-    assert tuned.header.now.toolTip() == tip
+    assert tuned.header.now.toolTip() == tip and not changed, "each change costs milliseconds"
 
 
 def test_the_badge_says_that_the_machine_is_busy(tuned):
@@ -70,6 +72,17 @@ def test_a_stopped_session_keeps_its_bar_where_it_was(tuned):
     assert tuned.card.title.text() == "Tuning has ended: stopped"
     show(tuned, replace(state.summary, reason="converged"))
     assert tuned.header.progress.value() == 1000
+
+
+def test_a_session_that_was_stopped_at_its_start_has_no_figures(tuned):
+    """Neither a dash, nor "unchanged", nor what tuned kernels do."""
+    summary = replace(tuned.session.state.summary, reason="cancelled", outcomes={}, kept=0,
+                      gain=ModelGain("unchanged"))  # fmt: skip
+    show(tuned, ev.SessionStarted(0.0, "m", (), {}), summary)
+    assert tuned.header.figures.isHidden()
+    card = tuned.card
+    assert card.title.text() == "Tuning was stopped before any candidate was measured"
+    assert card.worth.text() == "" and card.left.isHidden() and card.tried.isHidden()
 
 
 def test_a_session_ends_in_a_card(tuned):

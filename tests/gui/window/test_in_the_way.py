@@ -36,6 +36,14 @@ def test_open_while_tuning_offers_to_pause_and_open(qtbot, tuning):
     tuning.findChildren(QFileDialog)[0].reject()
 
 
+def test_the_offer_is_withdrawn_when_nothing_is_in_the_way_any_more(qtbot, tuning):
+    tuning.actions_by_id["export"].trigger()
+    assert tuning.message.isVisible()
+    with qtbot.waitSignal(tuning.session.done):
+        tuning.session.cancel()
+    assert tuning.message.isHidden()
+
+
 @pytest.mark.parametrize("name", ["profile", "diff", "faster", "export", "device"])
 def test_every_command_says_what_is_in_its_way(tuning, name):
     action = tuning.actions_by_id[name]

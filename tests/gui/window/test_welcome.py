@@ -2,6 +2,7 @@
 
 import datetime
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 from PySide6.QtCore import Qt
@@ -11,9 +12,16 @@ from verdicts import FASTER, NO_PEER, SAME
 
 from nnjit_studio.doctor import examination
 from nnjit_studio.doctor.checks import Check
-from nnjit_studio.errors import ModelError, TargetError
+from nnjit_studio.errors import BugError, ModelError, TargetError, UserError
 from nnjit_studio.samples import first
-from nnjit_studio.ui.window.welcome import EXAMINES, GAVE_WAY, measured_day, result_text
+from nnjit_studio.ui.window.welcome import (
+    EXAMINES,
+    FAILED,
+    GAVE_WAY,
+    STOPPED,
+    measured_day,
+    result_text,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -141,7 +149,10 @@ def test_a_recent_model_tells_its_ratio_time_and_day(qtbot, window, model_file):
     page = window.welcome.page
     page.show_recent([(model_file, "yesterday")], {path: verdict})
     told = next(x for x in page.findChildren(QLabel) if "ONNX Runtime Web," in x.text())
-    assert told.text() == "1.99x ONNX Runtime Web, 59.6 ms" and told.toolTip() == "Measured today"
+    assert (
+        told.text() == "1.99x as fast as ONNX Runtime Web, 59.6 ms"
+        and told.toolTip() == "Measured today"
+    )
     assert result_text(SAME) == "Not told apart, 59.6 ms"
     assert result_text(NO_PEER) == "59.6 ms", "nothing is said twice"
     assert measured_day(FASTER) == "22 Nov 2026"
@@ -161,6 +172,20 @@ def test_an_examination_that_gave_way_says_so_and_is_made_when_idle(
     workbench.hold = False
     qtbot.waitUntil(lambda: "Engine" in page.as_text())
     qtbot.waitUntil(lambda: GAVE_WAY not in labels())  # Qt deletes the label a turn later
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [(BugError("Broken."), FAILED), (UserError("Examining the machine was cancelled."), STOPPED)],
+)
+def test_an_examination_that_failed_is_not_announced_any_more(
+    qtbot, window, monkeypatch, error, words
+):
+    monkeypatch.setattr("nnjit_studio.ui.window.welcome_flow.examine", Mock(side_effect=error))
+    with qtbot.waitSignal(window.session.problem):
+        window.welcome.begin()
+    labels = lambda: [label.text() for label in window.welcome.page.findChildren(QLabel)]  # noqa: E731
+    qtbot.waitUntil(lambda: words in labels() and EXAMINES not in labels())
 
 
 def test_a_start_with_a_file_that_is_no_model_examines_the_machine(
