@@ -39,6 +39,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 )
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.recognize.labels import epilogue_labels
+from nnjit_studio.compiler.recognize.made_row import MadeRow, made_row
 from nnjit_studio.compiler.recognize.matmul import recognize
 from nnjit_studio.compiler.recognize.subject import PackedWeight
 from nnjit_studio.records.quantised import QUANTISED_KINDS
@@ -65,6 +66,8 @@ class Quantised:
     """Values along k that share a scale; 0 for int8."""
     group_stride: int = 0
     """Elements between two rows of ``scale`` and ``zero``; whole vectors."""
+    row: MadeRow | None = None
+    """For 4 bits and one row: how A is made, where the program makes it."""
 
     @property
     def kind(self) -> str:
@@ -76,7 +79,8 @@ class Quantised:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        return self.contraction.labels
+        made = () if self.row is None else ("norm",) if self.row.factor else ("elementwise",)
+        return (*made, *self.contraction.labels)
 
     @property
     def flops(self) -> int:
@@ -117,10 +121,21 @@ def recognize_4bit(program: Program) -> Quantised | None:
     """Read a program as a matmul of float32 with 4-bit weights.
 
     ``A[m, g L + 8 q + r] * (f32((B[g Q + q, n] >> 4 r) & 15) - zero) * scale[g, n]``: blocks g of
-    ``L = 8 Q`` values share a scale; ``zero`` is a number or ``f32(zero[g, n])``.
+    ``L = 8 Q`` values share a scale; ``zero`` is a number or ``f32(zero[g, n])``. One row A may be
+    made by the stages in front.
     """
-    found = sum_of_factors(program)
-    return _nibbles(*found) if found else None
+    begin = max((i for i, stage in enumerate(program.stages) if stage.init), default=0)
+    row = made_row(program, program.stages[:begin])
+    if row is None:
+        found = sum_of_factors(program)
+        return _nibbles(*found) if found else None
+    given = tuple(replace(b, role="input") if b.name == row.buffer else b for b in program.buffers)
+    found = sum_of_factors(replace(program, buffers=given, stages=program.stages[begin:]))
+    product = _nibbles(*found) if found else None
+    if product is None or (product.contraction.m, product.contraction.k) != (1, row.length):
+        return None
+    whole = product.contraction.a.buffer == row.buffer and product.contraction.a.offset == 0
+    return replace(product, row=row) if whole else None
 
 
 def sum_of_factors(program: Program) -> tuple[Program, Load, list[Expr]] | None:

@@ -7,6 +7,8 @@ A for every row. Of more, a panel of them is decoded ahead (:mod:`.decoded_panel
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nnjit_studio.compiler.ir.affine import LANES, Affine
 from nnjit_studio.compiler.ir.loops import (
     Assign,
@@ -29,6 +31,7 @@ from nnjit_studio.compiler.schedule.decoded_panels import (
     in_decoded_panels,
     place,
 )
+from nnjit_studio.compiler.schedule.default import in_order
 from nnjit_studio.compiler.schedule.epilogue import COLUMN, plan_epilogue
 from nnjit_studio.compiler.schedule.matmul import (
     PANEL,
@@ -82,7 +85,12 @@ def schedule_4bit(program: Program, quantised: Quantised, candidate: Candidate) 
 
     epilogue = plan_epilogue(program, c, quantised.total)
     plan = Plan(c, epilogue, candidate.x0, candidate.y0, unroll, c.k, True, tile)
-    return over_tiles(program, plan, candidate)
+    tiles = over_tiles(program, plan, candidate)
+    if quantised.row is None:
+        return tiles
+    # Once a call of the kernel, so on every thread: all of them write the same.
+    ahead = in_order(replace(program, stages=quantised.row.stages))
+    return replace(tiles, body=[*ahead, *tiles.body])
 
 
 def _decoded_once(program: Program, quantised: Quantised, candidate: Candidate) -> Scheduled:
