@@ -129,7 +129,9 @@ def _block_values(quantised: Quantised, columns: int) -> list[Statement]:
     body: list[Statement] = []
     for j in range(-(-columns // LANES)):
         at = _group_index(quantised, LANES * j)
-        scale = Load(quantised.scale, at)
+        scale: Expr = Load(quantised.scale, at)
+        if quantised.unit != 1.0:
+            scale = scale * quantised.unit
         body.append(Assign(((f"scale{j}", "f32"),), (scale,), COLUMN))
         if isinstance(quantised.zero, str):
             zero = Cast(Load(quantised.zero, at), "f32")

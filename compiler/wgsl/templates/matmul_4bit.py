@@ -72,7 +72,9 @@ def four_bit_document(
         argument(subject.zero) if isinstance(subject.zero, str) else "",
         subject.block,
         zero=0.0 if isinstance(subject.zero, str) else subject.zero,
+        half_scales=program.buffer(subject.scale).dtype == "f16",
         stride=subject.group_stride,
+        unit=subject.unit,
     )
     if c.m > FEW_ROWS:
         return tiled(program, c, candidate, decoded_of(c, matrix, candidate))

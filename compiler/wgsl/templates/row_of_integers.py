@@ -169,7 +169,7 @@ def _load(matrix: Matrix4, j: int, slices: int) -> list[str]:
 def _held(matrix: Matrix4, j: int) -> list[str]:
     """The group at hand, out of the way of the next one."""
     lines = [f"let now{j}_{u} = w{j}_{u};" for u in range(_WORDS)]
-    lines.append(f"let scale{j} = {matrix.scale(f's{j}')};")
+    lines.append(f"let scale{j} = {matrix.stored(f's{j}')};")
     if matrix.zeros:
         zeros = ", ".join(f"(z{j} >> {8 * c}u) & 255u" for c in range(COLUMNS))
         lines.append(f"let zero{j} = vec4<i32>(vec4<u32>({zeros}));")
@@ -213,7 +213,7 @@ def _produce(matrix: Matrix4, source: Source, eight: int, c: GpuCandidate) -> li
         "sum += subgroupShuffleXor(sum, 2u);",
         *_digits(at),
         "if (li % 4u == 0u) {",
-        f"  units[({at}) / 4u] = largest / {_LARGEST};",
+        f"  units[({at}) / 4u] = largest / {_LARGEST / matrix.unit};",
         f"  totals[({at}) / 4u] = sum;",
         "}",
     ]
