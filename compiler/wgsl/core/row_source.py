@@ -85,7 +85,7 @@ class Made:
     def load(self, name: str, word: str, row: str) -> list[str]:
         lines = [f"var {name}_added = 0.0;"] if self.adds else []
         for half, end in enumerate(("lo", "hi")):
-            lanes = Lanes(self.program, self._names, self._read, LANES, ELEMENT)
+            lanes = Lanes(self.program, self._names, self._read, LANES, ELEMENT, quick=True)
             value = lanes.value(self.row.value)
             part = [f"let {ELEMENT} = ({word} * 2u + {half}u) * {LANES}u;"]
             if self.row.added is not None:
