@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from grouped_models import Sizes, grouped
 from kernel_harness import run_kernel
-from wgsl_harness import check_document, has_subgroups
+from wgsl_harness import check_document, has_subgroups, run_program
 
 from nnjit_studio.compiler.importer.generation import import_generation
 from nnjit_studio.compiler.importer.program.fuse_rows import fuse_rows
@@ -18,6 +18,7 @@ from nnjit_studio.compiler.recognize.quantised import recognize_4bit
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument
 from nnjit_studio.model import GenerationRequest
+from nnjit_studio.records import Fixture
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 
@@ -55,15 +56,33 @@ def test_a_gpu_makes_norm_and_gate(
         check_document(program, document)
 
 
+def drawn(program: Program) -> tuple[Fixture, dict[str, np.ndarray]]:
+    """A fixture, and its inputs by name."""
+    fixture = make_fixture("row", program)
+    return fixture, {
+        b.name: np.frombuffer(arg.data, STORAGE[b.dtype]).reshape(b.shape).copy()
+        for b, arg in zip(program.buffers, fixture.args, strict=True)
+        if b.role == "input" and arg.data is not None
+    }
+
+
+def test_the_ends_of_a_gate(programs: dict[str, Program]) -> None:
+    """Where the device's exp would overflow, or is far from exact."""
+    program = programs["elementwise+add"]
+    _, given = drawn(program)
+    given["in0"][0, :8] = -200, -95, -40, -10, 10, 40, 95, 200
+    made = compile_program(program, Candidate(8, 1, 1, 8, 1, 96), "simd128")
+    wasm = run_kernel(program, made.data, made.parallel_extent, given, made.panels)
+    (out,) = (b.name for b in program.buffers if b.role == "output")
+    for tier in ("wgsl", "wgsl-subgroups")[: 1 + has_subgroups()]:
+        got = run_program(program, compile_wgsl(program, None, tier).data, given)[out]
+        assert np.max(np.abs(got - wasm[out])) < 2e-6 * np.max(np.abs(wasm[out]))
+
+
 @pytest.mark.parametrize("tier", ["simd128", "relaxed-simd"])
 def test_wasm_makes_them_on_every_thread(programs: dict[str, Program], tier: str) -> None:
     for program in programs.values():
-        fixture = make_fixture("row", program)
-        given = {
-            b.name: np.frombuffer(arg.data, STORAGE[b.dtype]).reshape(b.shape)
-            for b, arg in zip(program.buffers, fixture.args, strict=True)
-            if b.role == "input" and arg.data is not None
-        }
+        fixture, given = drawn(program)
         made = compile_program(program, Candidate(8, 1, 1, 8, 1, 96), tier)
         parts = min(3, made.parallel_extent)
         after = run_kernel(program, made.data, made.parallel_extent, given, made.panels, parts)
