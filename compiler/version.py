@@ -1,6 +1,6 @@
 """The compiler's version: part of every kernel's identity."""
 
-COMPILER_VERSION = "17"
+COMPILER_VERSION = "18"
 """Raised with every change that alters the bytes of some kernel."""
 
 GPU_COMPILER_VERSION = "11"

@@ -19,6 +19,7 @@ from nnjit_studio.compiler.importer.onnx.walk import Counted
 from nnjit_studio.compiler.importer.program.fold_views import fold_views
 from nnjit_studio.compiler.importer.program.fuse_attention import fuse_attention
 from nnjit_studio.compiler.importer.program.fuse_pointwise import fuse_pointwise
+from nnjit_studio.compiler.importer.program.fuse_rows import fuse_rows
 from nnjit_studio.compiler.importer.program.half_weights import keep_halves
 from nnjit_studio.compiler.importer.program.keep_whole import keep_whole
 from nnjit_studio.compiler.importer.program.merge_products import merge_products
@@ -172,6 +173,10 @@ def _fuse_attention(calls: ImportedCalls, imports: Import) -> ImportedCalls:
     return calls if imports.any_size else fuse_attention(calls, imports.views)
 
 
+def _fuse_rows(calls: ImportedCalls, imports: Import) -> ImportedCalls:
+    return calls if imports.any_size else fuse_rows(calls, imports.views)
+
+
 def _merge_siblings(calls: ImportedCalls, imports: Import) -> ImportedCalls:
     return calls if imports.any_size else merge_siblings(calls, imports.views)
 
@@ -239,6 +244,11 @@ CALL_PASSES: Stage[ImportedCalls] = Stage(
             _fuse_attention,
         ),
         ("merge_siblings", _merge_siblings),
+        _optional(
+            "fuse_rows",
+            "a 4-bit product of one row makes the row itself, be it a norm or a gate",
+            _fuse_rows,
+        ),
         ("winograd", _winograd),
         ("keep_whole", lambda calls, imports: keep_whole(calls)),
         ("share_scales", lambda calls, imports: share_scales(calls)),

@@ -39,6 +39,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 )
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.recognize.labels import epilogue_labels
+from nnjit_studio.compiler.recognize.made_row import MadeRow, made_row
 from nnjit_studio.compiler.recognize.matmul import recognize
 from nnjit_studio.compiler.recognize.subject import PackedWeight
 from nnjit_studio.records.quantised import QUANTISED_KINDS
@@ -59,12 +60,16 @@ class Quantised:
     """Values of B in a word, neighbours in k: 4 (int8) or 8 (4 bits)."""
     scale: str = ""
     """For 4 bits: the buffer, K / ``block`` rows for N columns, of ``(v - zero) * scale``."""
+    unit: float = 1.0
+    """For 4 bits: what each element of the buffer ``scale`` is multiplied by."""
     zero: str | float = 0.0
     """For 4 bits: a buffer like that of ``scale``, or the number where it is one for all."""
     block: int = 0
     """Values along k that share a scale; 0 for int8."""
     group_stride: int = 0
     """Elements between two rows of ``scale`` and ``zero``; whole vectors."""
+    row: MadeRow | None = None
+    """For 4 bits and one row: how A is made, where the program makes it."""
 
     @property
     def kind(self) -> str:
@@ -76,7 +81,8 @@ class Quantised:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        return self.contraction.labels
+        made = () if self.row is None else ("norm",) if self.row.factor else ("elementwise",)
+        return (*made, *self.contraction.labels)
 
     @property
     def flops(self) -> int:
@@ -117,10 +123,21 @@ def recognize_4bit(program: Program) -> Quantised | None:
     """Read a program as a matmul of float32 with 4-bit weights.
 
     ``A[m, g L + 8 q + r] * (f32((B[g Q + q, n] >> 4 r) & 15) - zero) * scale[g, n]``: blocks g of
-    ``L = 8 Q`` values share a scale; ``zero`` is a number or ``f32(zero[g, n])``.
+    ``L = 8 Q`` values share a scale, of f32, or of f16 times a number; ``zero`` is a number or
+    ``f32(zero[g, n])``. One row A may be made by the stages in front.
     """
-    found = sum_of_factors(program)
-    return _nibbles(*found) if found else None
+    begin = max((i for i, stage in enumerate(program.stages) if stage.init), default=0)
+    row = made_row(program, program.stages[:begin])
+    if row is None:
+        found = sum_of_factors(program)
+        return _nibbles(*found) if found else None
+    given = tuple(replace(b, role="input") if b.name == row.buffer else b for b in program.buffers)
+    found = sum_of_factors(replace(program, buffers=given, stages=program.stages[begin:]))
+    product = _nibbles(*found) if found else None
+    if product is None or (product.contraction.m, product.contraction.k) != (1, row.length):
+        return None
+    whole = product.contraction.a.buffer == row.buffer and product.contraction.a.offset == 0
+    return replace(product, row=row) if whole else None
 
 
 def sum_of_factors(program: Program) -> tuple[Program, Load, list[Expr]] | None:
@@ -175,13 +192,16 @@ def _int8(program: Program, target: Load, factors: list[Expr]) -> Quantised | No
 def _nibbles(program: Program, target: Load, factors: list[Expr]) -> Quantised | None:
     decoded = [f for f in factors if isinstance(f, Binary) and f.op == "sub"]
     loads_ = [f for f in factors if isinstance(f, Load)]
-    if len(decoded) != 1 or len(loads_) != 2 or len(factors) != 3:
+    units = [float(f.value) for f in factors if isinstance(f, Const)]
+    if len(decoded) != 1 or len(loads_) != 2 or len(factors) != 3 + len(units):
         return None
     a, scale = sorted(loads_, key=lambda load: program.buffer(load.buffer).constant)
     word, zero = _word(decoded[0].a), decoded[0].b
     if word is None or program.buffer(word[0].buffer).dtype != "i32":
         return None
-    if any(program.buffer(e.buffer).dtype != "f32" for e in (a, scale, target)):
+    if any(program.buffer(e.buffer).dtype != "f32" for e in (a, target)):
+        return None
+    if program.buffer(scale.buffer).dtype not in ("f32", "f16"):
         return None
     weight, shape = program.buffer(word[0].buffer), program.buffer(scale.buffer).shape
     if not weight.constant or len(weight.shape) != 2 or len(shape) != 2:
@@ -218,7 +238,14 @@ def _nibbles(program: Program, target: Load, factors: list[Expr]) -> Quantised |
     if found is None:
         return None
     block = per_block * NIBBLES_IN_WORD
-    return replace(found, scale=scale.buffer, zero=number, block=block, group_stride=stride)
+    return replace(
+        found,
+        scale=scale.buffer,
+        unit=math.prod(units),
+        zero=number,
+        block=block,
+        group_stride=stride,
+    )
 
 
 def _word(expr: Expr) -> tuple[Load, Expr] | None:

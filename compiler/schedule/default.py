@@ -68,8 +68,7 @@ def schedule_default(program: Program) -> Scheduled:
     if not shared:
         if len(plans) == 1 and plans[0].spatial:
             return _blocked(plans[0])
-        once: list[Statement] = [s for plan in plans for s in _nest(plan, plan.spatial)]
-        return Scheduled([For(PARALLEL, Var(BEGIN), Var(END), 1, once)], 1)
+        return Scheduled([For(PARALLEL, Var(BEGIN), Var(END), 1, in_order(program))], 1)
     extent = math.prod(axis.extent for axis in plans[0].spatial[:shared])
     body: list[Statement] = []
     for plan in plans:
@@ -78,6 +77,11 @@ def schedule_default(program: Program) -> Scheduled:
             inner = [Let(axis.var, value, inner)]
         body += inner
     return Scheduled([For(PARALLEL, Var(BEGIN), Var(END), 1, body)], extent)
+
+
+def in_order(program: Program) -> list[Statement]:
+    """All stages of a program one after the other, none of them in parallel."""
+    return [s for plan in plans_of(program)[0] for s in _nest(plan, plan.spatial)]
 
 
 def _numbers(program: Program) -> tuple[tuple[Stage, ...], Program]:

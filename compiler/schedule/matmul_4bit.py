@@ -7,6 +7,8 @@ A for every row. Of more, a panel of them is decoded ahead (:mod:`.decoded_panel
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nnjit_studio.compiler.ir.affine import LANES, Affine
 from nnjit_studio.compiler.ir.loops import (
     Assign,
@@ -29,6 +31,7 @@ from nnjit_studio.compiler.schedule.decoded_panels import (
     in_decoded_panels,
     place,
 )
+from nnjit_studio.compiler.schedule.default import in_order
 from nnjit_studio.compiler.schedule.epilogue import COLUMN, plan_epilogue
 from nnjit_studio.compiler.schedule.matmul import (
     PANEL,
@@ -76,13 +79,33 @@ def schedule_4bit(program: Program, quantised: Quantised, candidate: Candidate) 
         zero: list[Statement] = [AssignVector(acc(i, j), None) for i, j in grid]
         body = _block_values(quantised, columns)
         step = _steps(plan, quantised, rows, vectors, unroll)
-        body.append(For(K, int32(0), int32(per_block), unroll, step))
+        words = For(K, int32(0), int32(per_block), unroll, step)
+        body += [words] if c.m > 1 else _scaled_once(words, vectors)
         blocks = For(BLOCK, int32(0), int32(c.k // quantised.block), 1, body)
         return [*zero, blocks, *finish(plan, rows, columns)]
 
     epilogue = plan_epilogue(program, c, quantised.total)
     plan = Plan(c, epilogue, candidate.x0, candidate.y0, unroll, c.k, True, tile)
-    return over_tiles(program, plan, candidate)
+    tiles = over_tiles(program, plan, candidate)
+    if quantised.row is None:
+        return tiles
+    # Once a call of the kernel, so on every thread: all of them write the same.
+    ahead = in_order(replace(program, stages=quantised.row.stages))
+    return replace(tiles, body=[*ahead, *tiles.body])
+
+
+def _scaled_once(words: Statement, vectors: int) -> list[Statement]:
+    """A block of one row: what its words add up to is scaled, not each decoded value."""
+    parts = range(vectors)
+    return [
+        *(AssignVector(_part(j), None) for j in parts),
+        words,
+        *(AssignVector(acc(0, j), MultiplyAdd(_part(j), f"scale{j}", acc(0, j))) for j in parts),
+    ]
+
+
+def _part(j: int) -> str:
+    return f"part{j}"
 
 
 def _decoded_once(program: Program, quantised: Quantised, candidate: Candidate) -> Scheduled:
@@ -121,7 +144,9 @@ def _block_values(quantised: Quantised, columns: int) -> list[Statement]:
     body: list[Statement] = []
     for j in range(-(-columns // LANES)):
         at = _group_index(quantised, LANES * j)
-        scale = Load(quantised.scale, at)
+        scale: Expr = Load(quantised.scale, at)
+        if quantised.unit != 1.0:
+            scale = scale * quantised.unit
         body.append(Assign(((f"scale{j}", "f32"),), (scale,), COLUMN))
         if isinstance(quantised.zero, str):
             zero = Cast(Load(quantised.zero, at), "f32")
@@ -148,22 +173,23 @@ def _steps(
             body.append(AssignVector(f"word{j}", Element(c.b.buffer, index, LANES), "i32"))
         for r in range(NIBBLES_IN_WORD):
             for j in range(vectors):
-                value = _decoded(quantised, j, r)
+                value = _decoded(quantised, j, r, scaled=c.m > 1)
                 body.append(Assign(((f"b{j}", "f32"),), (value,), COLUMN))
             for i in range(rows):
                 k = step * NIBBLES_IN_WORD + r
                 index = Affine(a_terms, c.a.offset + i * c.a.row + k * c.a.column)
                 body.append(AssignVector("a", Element(c.a.buffer, index, 0)))
                 for j in range(vectors):
-                    name = acc(i, j)
+                    name = acc(i, j) if c.m > 1 else _part(j)
                     body.append(AssignVector(name, MultiplyAdd("a", f"b{j}", name)))
     return body
 
 
-def _decoded(quantised: Quantised, j: int, r: int) -> Expr:
+def _decoded(quantised: Quantised, j: int, r: int, scaled: bool = True) -> Expr:
     word: Expr = Var(f"word{j}")
     low = Binary("shr", word, int32(4 * r)) if r else word
     value = Cast(Binary("bitand", low, int32(15)), "f32")
     held = isinstance(quantised.zero, str)
     zero = Var(f"zero{j}") if held else Const(float(quantised.zero), "f32")
-    return (value - zero) * Var(f"scale{j}")
+    moved = value - zero
+    return moved * Var(f"scale{j}") if scaled else moved

@@ -17,7 +17,8 @@ from nnjit_studio.compiler.programs.attention import attention
 from nnjit_studio.compiler.wasm.peak import peak_kernel
 from nnjit_studio.compiler.wgsl.core.document import Dispatch, KernelDocument
 from nnjit_studio.compiler.wgsl.core.peak import copy_document, peak_document
-from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Plain, Stored, gemv_4bit
+from nnjit_studio.compiler.wgsl.core.row_source import Plain
+from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Stored, gemv_4bit
 from nnjit_studio.compiler.wgsl.templates.nibbles import DECODINGS, F16, Matrix4
 from nnjit_studio.compiler.wgsl.templates.row_of_integers import row_of_integers
 from nnjit_studio.compiler.wgsl.templates.subgroup_matrix import matrix_product, matrix_space

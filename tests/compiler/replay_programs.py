@@ -9,12 +9,14 @@ from functools import cache
 from pathlib import Path
 
 from byte_products import byte_product
+from grouped_models import Sizes, grouped
 from matmul_programs import dense, in_bytes, in_halves, with_rounded_weights
 from small_programs import matmul_bias, softmax
 from test_quantised import four_bit_model
 
 from nnjit_studio.bench.tuner.row_programs import layernorm_program, softmax_program
 from nnjit_studio.compiler.importer import import_model
+from nnjit_studio.compiler.importer.generation import import_generation
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.pipeline.wasm import compile_program
 from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl
@@ -32,6 +34,7 @@ from nnjit_studio.compiler.recognize.workload import workload_for
 from nnjit_studio.compiler.spelling import program_for
 from nnjit_studio.compiler.templates import prepared, subject_of
 from nnjit_studio.compiler.tvm_adapter.scans import cumsum, top_k
+from nnjit_studio.model import GenerationRequest
 from nnjit_studio.records import GPU_TIERS, TIERS, DeviceProfile
 from nnjit_studio.records.gpu_candidate import AnyCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
@@ -146,7 +149,8 @@ def bytes_times_bytes() -> dict[str, Program]:
 
 @cache
 def four_bits() -> dict[str, Program]:
-    """As MatMulNBits is imported: one row, some, many; with zero points and without."""
+    """As MatMulNBits is imported: one row, some, many; with zero points and without. Of a token
+    of a decoder, those that make their row, with scales in f16."""
     found = {}
     for m, k, n, block, zeros in (
         (1, 256, 72, 32, True),
@@ -158,6 +162,14 @@ def four_bits() -> dict[str, Program]:
             four_bit_model(model, [m, k], n, block, zeros)
             (program,) = import_model(model, weights).programs.values()
         found[f"{m}x{k}x{n} block {block}{' zeros' * zeros}"] = program
+    with tempfile.TemporaryDirectory() as folder:
+        model, weights = Path(folder, "m.onnx"), Path(folder, "w.bin")
+        sizes = Sizes(heads=2, shared=2, depth=64, hidden=512, layers=1, vocabulary=256)
+        grouped(model, 4, half=True, sizes=sizes)
+        token = import_generation(model, weights, GenerationRequest(capacity=32, rows=0)).decode
+    for workload in token.workloads:
+        if {"norm", "elementwise"} & {*workload.epilogue} and workload.dims[2] < 256:
+            found[workload.name] = token.programs[workload.key]
     return found
 
 

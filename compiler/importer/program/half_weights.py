@@ -2,8 +2,8 @@
 
 The importer computes with float32. Afterwards a weight whose values are all representable in f16 is
 stored as f16 again where its kernel can widen four values at once cheaply: products, which read B
-by vectors, and lookups. Elsewhere (convolutions read weights one by one) it stays f32. On request,
-other weights are rounded to f16 in the same places.
+by vectors, scales of 4-bit weights, and lookups. Elsewhere (convolutions read weights one by one)
+it stays f32. On request, other weights are rounded to f16 in the same places, but no scales.
 
 Halves are stored :data:`HALF_SCALE` times as large, and programs say so: a product's sum, or what
 was looked up, is divided by it. So no small weight is a denormal half, whose widening takes some
@@ -25,6 +25,8 @@ from nnjit_studio.compiler.ir.rewrite import map_stores
 from nnjit_studio.compiler.ir.tensor_ir import Const, Expr, Load, Program, Store, stage_expressions
 from nnjit_studio.compiler.onnx_file.check import content_key
 from nnjit_studio.compiler.recognize.contraction import Contraction
+from nnjit_studio.compiler.recognize.quantised import Quantised
+from nnjit_studio.compiler.recognize.subject import Subject
 from nnjit_studio.compiler.templates import prepared, subject_of
 from nnjit_studio.compiler.tvm_adapter import ProgramCall, Value
 from nnjit_studio.model.plan import HALF_SCALE
@@ -43,14 +45,16 @@ def keep_halves(
     """
     known: dict[str, Value | None] = {}
     for call in calls:
-        cheap = set(_read_by_vectors(call.program))
+        subject = subject_of(call.program)
+        cheap = set(_read_by_vectors(call.program, subject))
         changed: dict[str, Value] = {}
         inputs = list(call.inputs)
         for i, (buffer, value) in enumerate(zip(call.program.buffers, inputs, strict=False)):
             if buffer.name in cheap and value.constant is not None and value.dtype == "f32":
                 if value.name not in known:
-                    known[value.name] = _as_half(value, value.constant, rounded)
-                    if rounded and (made := known[value.name]) is not None:
+                    rounds = rounded and not isinstance(subject, Quantised)
+                    known[value.name] = _as_half(value, value.constant, rounds)
+                    if rounds and (made := known[value.name]) is not None:
                         name = names.get(content_key(value.constant), "")
                         names.setdefault(content_key(imported(made)), name)
                 if (half := known[value.name]) is not None:
@@ -83,10 +87,12 @@ def _reading_halves(program: Program, names: Collection[str]) -> Program:
     return prepared(replace(program, buffers=buffers, stages=stages))
 
 
-def _read_by_vectors(program: Program) -> Iterator[str]:
+def _read_by_vectors(program: Program, subject: Subject | None) -> Iterator[str]:
     """Constant buffers whose elements a kernel widens four at once, or once."""
-    subject = subject_of(program)
-    if isinstance(subject, Contraction):
+    if isinstance(subject, Quantised):
+        if subject.scale and program.buffer(subject.scale).constant:
+            yield subject.scale
+    elif isinstance(subject, Contraction):
         if program.buffer(subject.b.buffer).constant:
             yield subject.b.buffer
     elif subject is None and not any(stage.init or stage.steps for stage in program.stages):

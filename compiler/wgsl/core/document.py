@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
+from nnjit_studio.compiler.wgsl.core.functions import functions_of
 from nnjit_studio.errors import UserError
 from nnjit_studio.records.tiers import PACKED_WORDS
 
@@ -89,6 +90,7 @@ class Shader:
         self._head = [f"enable {name};" for name in enables]
         self.bindings: list[str] = []
         self.access: list[str] = []
+        self._functions: set[str] = set()
 
     def bind(self, buffer: str, variable: str, type_: str, access: str = "read") -> None:
         """Let ``variable`` of a WGSL type stand for a buffer's elements."""
@@ -104,6 +106,13 @@ class Shader:
     def line(self, text: str) -> None:
         """Something else of the module: a constant, a function."""
         self._head.append(text)
+
+    def functions(self, code: str) -> None:
+        """Declare the functions that some code needs, each once in a module."""
+        new = [source for source in functions_of(code) if source not in self._functions]
+        self._functions.update(new)
+        if new:
+            self._head.append("".join(new).rstrip("\n"))
 
     def dispatch(
         self,

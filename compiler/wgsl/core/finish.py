@@ -11,7 +11,6 @@ from nnjit_studio.compiler.ir.rewrite import substitute_store
 from nnjit_studio.compiler.ir.tensor_ir import Expr, Program, Var
 from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR, Contraction
 from nnjit_studio.compiler.wgsl.core.document import Shader
-from nnjit_studio.compiler.wgsl.core.functions import used_functions
 from nnjit_studio.compiler.wgsl.core.lanes import Lanes, NoLanesError
 from nnjit_studio.compiler.wgsl.core.memory import memories
 from nnjit_studio.compiler.wgsl.core.syntax import indented, plus, times, vector
@@ -114,9 +113,7 @@ class Finish:
         head = f"fn {name}({more}{where}m: u32, n: u32, {_SUM}: {kind}) {{"
         guard = [f"if ({' || '.join(guards)}) {{ return; }}"] if guards else []
         text = "\n".join([head, *indented([*guard, *lines]), "}"])
-        needed = used_functions(text)
-        if needed:
-            shader.line(needed.rstrip("\n"))
+        shader.functions(text)
         shader.line(text)
 
     def _by_lanes(self) -> list[str]:

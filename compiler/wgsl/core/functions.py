@@ -282,11 +282,16 @@ SOURCES = _split(_SOURCES)
 _WORDS = re.compile(r"\w+")
 
 
-def used_functions(code: str) -> str:
+def functions_of(code: str) -> list[str]:
     """The declarations that a shader needs, those that they need among them, in a fixed order."""
     needed: set[str] = set()
     waiting: Iterable[str] = _WORDS.findall(code)
     while names := {n for n in waiting if n in SOURCES and n not in needed}:
         needed |= names
         waiting = [w for n in names for w in _WORDS.findall(SOURCES[n]) if w != n]
-    return "".join(source for name, source in SOURCES.items() if name in needed)
+    return [source for name, source in SOURCES.items() if name in needed]
+
+
+def used_functions(code: str) -> str:
+    """The text of :func:`functions_of`."""
+    return "".join(functions_of(code))

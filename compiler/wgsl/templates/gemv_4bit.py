@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from nnjit_studio.compiler.wgsl.core.document import Dispatch, Shader
+from nnjit_studio.compiler.wgsl.core.row_source import Source
 from nnjit_studio.compiler.wgsl.templates.nibbles import (
     COLUMNS,
     F16,
@@ -38,30 +39,6 @@ class Epilogue(Protocol):
 
     def lines(self, candidate: GpuCandidate) -> list[str]:
         """Run by every thread, behind a barrier: ``total`` holds ``y0`` rows of ``x1`` sums."""
-
-
-@dataclass(frozen=True)
-class Plain:
-    """Rows of ``k`` floats in a buffer."""
-
-    buffer: str
-    k: int
-    rows: int = 1
-    stride: int = 0
-    """Elements from one row to the next, a multiple of 4; 0 for ``k``."""
-    offset: int = 0
-    """Elements in front of the first row, a multiple of 4."""
-
-    def declare(self, shader: Shader) -> None:
-        last = self.offset + (self.rows - 1) * (self.stride or self.k) + self.k
-        shader.bind(self.buffer, "source", f"array<vec4<f32>, {last // 4}>")
-
-    def load(self, name: str, word: str, row: str) -> list[str]:
-        """Lines that make ``{name}_lo`` and ``{name}_hi``: eight values from ``8 * word`` on."""
-        at = f"{word} * 2u + {self.offset // 4}u"
-        if self.rows > 1:
-            at = f"{row} * {(self.stride or self.k) // 4}u + {at}"
-        return [f"let {name}_lo = source[{at}];", f"let {name}_hi = source[{at} + 1u];"]
 
 
 @dataclass(frozen=True)
@@ -112,7 +89,7 @@ def check(matrix: Matrix4, candidate: GpuCandidate, rows: int) -> None:
 def gemv_4bit(
     matrix: Matrix4,
     candidate: GpuCandidate,
-    source: Plain,
+    source: Source,
     epilogue: Epilogue,
     rows: int = 1,
     subgroups: bool = False,
@@ -150,13 +127,19 @@ def gemv_4bit(
     together = _rows_together(candidate)
     shader.workgroup("sums", f"array<vec4<f32>, {threads * together}>")
     shader.workgroup("total", f"array<f32, {candidate.x1 * y0}>")
+    lanes, side = candidate.x1 // COLUMNS, candidate.r1 // WORD
+    if source.adds:
+        shader.workgroup("added", f"array<f32, {side}>")
     body = [
-        f"let lane = li % {candidate.x1 // COLUMNS}u;",
-        f"let column = min(wg.x * {candidate.x1 // COLUMNS}u + lane, {matrix.columns - 1}u);",
+        f"let lane = li % {lanes}u;",
+        f"let column = min(wg.x * {lanes}u + lane, {matrix.columns - 1}u);",
         *(f"var acc{i} = vec4<f32>();" for i in range(y0)),
+        *(["var own = 0.0;"] if source.adds else []),
         *_loop(matrix, candidate, source, decoding),
+        *([f"if (lane == 0u) {{ added[li / {lanes}u] = own; }}"] if source.adds else []),
         *reduced(candidate, subgroups),
         "workgroupBarrier();",
+        *source.factor(f"{side}u"),
         *epilogue.lines(candidate),
     ]
     grid = (-(-matrix.n // candidate.x1), rows // y0, 1)
@@ -164,7 +147,7 @@ def gemv_4bit(
     return shader.dispatch(threads, grid, body, lane if subgroups else "")
 
 
-def _loop(matrix: Matrix4, candidate: GpuCandidate, source: Plain, decoding: str) -> list[str]:
+def _loop(matrix: Matrix4, candidate: GpuCandidate, source: Source, decoding: str) -> list[str]:
     """All word rows of a thread, ``r0`` at a time, then those that are left one by one."""
     side, unroll = candidate.r1 // WORD, candidate.r0
     lines = [f"var row = li / {candidate.x1 // COLUMNS}u;"]
@@ -185,7 +168,7 @@ def _loop(matrix: Matrix4, candidate: GpuCandidate, source: Plain, decoding: str
 
 
 def _step(
-    matrix: Matrix4, candidate: GpuCandidate, source: Plain, decoding: str, unroll: int
+    matrix: Matrix4, candidate: GpuCandidate, source: Source, decoding: str, unroll: int
 ) -> list[str]:
     """Loads of ``unroll`` words first, so that they are in flight together."""
     side, per_block = candidate.r1 // WORD, matrix.block // WORD
@@ -202,6 +185,7 @@ def _step(
     for u in range(unroll):
         for i in range(candidate.y0):
             lines += source.load(f"a{u}_{i}", f"row{u}", f"(wg.y * {candidate.y0}u + {i}u)")
+            lines += [f"own += a{u}_{i}_added;"] if source.adds else []
     for u in range(unroll):
         lines += _products(matrix, candidate.y0, decoding, u)
     return [f"  {line}" for line in lines]

@@ -15,8 +15,9 @@ from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.recognize.quantised import Quantised
 from nnjit_studio.compiler.wgsl.core.document import PACKED, KernelDocument, Shader
 from nnjit_studio.compiler.wgsl.core.finish import Finish
+from nnjit_studio.compiler.wgsl.core.row_source import Made, Plain, Source
 from nnjit_studio.compiler.wgsl.templates.decoded_tiles import decoded_of
-from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Plain, gemv_4bit, threads_of
+from nnjit_studio.compiler.wgsl.templates.gemv_4bit import gemv_4bit, threads_of
 from nnjit_studio.compiler.wgsl.templates.matmul import tiled
 from nnjit_studio.compiler.wgsl.templates.nibbles import COLUMNS, WORD, Matrix4
 from nnjit_studio.compiler.wgsl.templates.row_of_integers import row_of_integers
@@ -71,12 +72,16 @@ def four_bit_document(
         argument(subject.zero) if isinstance(subject.zero, str) else "",
         subject.block,
         zero=0.0 if isinstance(subject.zero, str) else subject.zero,
+        half_scales=program.buffer(subject.scale).dtype == "f16",
         stride=subject.group_stride,
+        unit=subject.unit,
     )
     if c.m > FEW_ROWS:
         return tiled(program, c, candidate, decoded_of(c, matrix, candidate))
-    source = Plain(argument(c.a.buffer), c.k, c.m, c.a.row, c.a.offset)
-    end = _Finished(finish, c.m, c.n)
+    source: Source = Plain(argument(c.a.buffer), c.k, c.m, c.a.row, c.a.offset)
+    if subject.row is not None:
+        source = Made(program, subject.row)
+    end = _Finished(finish, c.m, c.n, "total[t] * factor" if source.adds else "total[t]")
     subgroups = tier == _SUBGROUPS
     if candidate.vec == 1 and c.m == 1:
         if subgroups and subject.block % GROUP == 0:
@@ -120,13 +125,14 @@ class _Finished:
     finish: Finish
     rows: int
     n: int
+    result: str
 
     def declare(self, shader: Shader) -> None:
         self.finish.declare(shader, [f"m >= {self.rows}u", f"n >= {self.n}u"])
 
     def lines(self, candidate: GpuCandidate) -> list[str]:
         x1, y0 = candidate.x1, candidate.y0
-        call = self.finish.call("finish", f"wg.y * {y0}u + t / {x1}u", "n", "total[t]")
+        call = self.finish.call("finish", f"wg.y * {y0}u + t / {x1}u", "n", self.result)
         return [
             f"for (var t = li; t < {x1 * y0}u; t += {threads_of(candidate)}u) {{",
             f"  let n = wg.x * {x1}u + t % {x1}u;",

@@ -43,6 +43,8 @@ class Matrix4:
     """The zero point where ``zeros`` is empty."""
     stride: int = 0
     """Elements from one row of scales to the next; 0 for ``n``."""
+    unit: float = 1.0
+    """What stored scales are multiplied by."""
 
     @property
     def rows(self) -> int:
@@ -77,11 +79,16 @@ class Matrix4:
         if self.zeros:
             shader.bind(self.zeros, "zeros", f"array<u32, {groups}>")
 
-    def scale(self, stored: str) -> str:
-        """Four scales as they were loaded, as floats."""
+    def stored(self, loaded: str) -> str:
+        """Four stored scales as they were loaded, as floats."""
         if not self.half_scales:
-            return stored
-        return f"vec4<f32>(unpack2x16float({stored}.x), unpack2x16float({stored}.y))"
+            return loaded
+        return f"vec4<f32>(unpack2x16float({loaded}.x), unpack2x16float({loaded}.y))"
+
+    def scale(self, loaded: str) -> str:
+        """Four scales."""
+        stored = self.stored(loaded)
+        return stored if self.unit == 1.0 else f"{stored} * {self.unit}"
 
     def offset(self, stored: str, decoded: float) -> str:
         """What four decoded values, ``decoded`` above q, are above those that they stand for."""

@@ -14,8 +14,9 @@ used.
 from __future__ import annotations
 
 from nnjit_studio.compiler.wgsl.core.document import Dispatch, Shader
+from nnjit_studio.compiler.wgsl.core.row_source import Source
 from nnjit_studio.compiler.wgsl.core.syntax import indented, plus, times
-from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Epilogue, Plain, reduced, threads_of
+from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Epilogue, reduced, threads_of
 from nnjit_studio.compiler.wgsl.templates.nibbles import COLUMNS, WORD, Matrix4
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.gpu_candidate import GpuCandidate
@@ -28,6 +29,9 @@ _ROUNDING = 3 << 22
 _LEAST = 1e-30
 """Of a unit's largest value: without it a group of zeros would be divided by zero."""
 _DIGITS = 3
+_LEAST_SUBGROUP = 4
+_ADDED = ("own = subgroupAdd(own);", "if (sl == 0u) { added[li / sg] = own; }")
+"""A subgroup's part of the total over a made row, where the others find it."""
 
 
 def check(matrix: Matrix4, candidate: GpuCandidate) -> None:
@@ -47,7 +51,7 @@ def check(matrix: Matrix4, candidate: GpuCandidate) -> None:
 
 
 def row_of_integers(
-    matrix: Matrix4, candidate: GpuCandidate, source: Plain, epilogue: Epilogue
+    matrix: Matrix4, candidate: GpuCandidate, source: Source, epilogue: Epilogue
 ) -> Dispatch:
     """The dispatch of 1 x K by K x N.
 
@@ -76,21 +80,26 @@ def row_of_integers(
     shader.workgroup("totals", f"array<i32, {made // _WORDS}>")
     shader.workgroup("sums", f"array<vec4<f32>, {threads}>")
     shader.workgroup("total", f"array<f32, {candidate.x1}>")
+    if source.adds:
+        shader.workgroup("added", f"array<f32, {threads // _LEAST_SUBGROUP}>")
     body = [
         f"let lane = li % {lanes}u;",
         f"let slice = li / {lanes}u;",
         f"let column = min(wg.x * {lanes}u + lane, {matrix.columns - 1}u);",
         "var acc0 = vec4<f32>();",
+        *(["var own = 0.0;"] if source.adds else []),
         *_loop(matrix, candidate, source),
+        *(_ADDED if source.adds else []),
         *reduced(candidate, True),
         "workgroupBarrier();",
+        *source.factor(f"max({threads}u / sg, 1u)"),
         *epilogue.lines(candidate),
     ]
     builtins = ", @builtin(subgroup_size) sg: u32, @builtin(subgroup_invocation_id) sl: u32"
     return shader.dispatch(threads, (-(-matrix.n // candidate.x1), 1, 1), body, builtins)
 
 
-def _loop(matrix: Matrix4, c: GpuCandidate, source: Plain) -> list[str]:
+def _loop(matrix: Matrix4, c: GpuCandidate, source: Source) -> list[str]:
     """All groups of a thread; a chunk is what the workgroup's threads make integers at a time."""
     threads, together = threads_of(c), c.r0 // _WORDS
     slices = threads // (c.x1 // COLUMNS)
@@ -107,10 +116,11 @@ def _loop(matrix: Matrix4, c: GpuCandidate, source: Plain) -> list[str]:
         *(f"var s{j} = {matrix.scale_type}();" for j in range(together)),
         *(f"var z{j} = 0u;" for j in range(together) if matrix.zeros),
         *(f"var {name}{e} = vec4<f32>();" for e in eights for name in ("low", "high")),
+        *(f"var added{e} = 0.0;" for e in eights if source.adds),
         *(line for e in eights for line in _eight(matrix, source, _row("0u", e, c), e)),
         *(line for j in range(together) for line in _load(matrix, j, slices)),
         f"for (var chunk = 0u; chunk < {chunks}u; chunk++) {{",
-        *(f"  {line}" for e in eights for line in _produce(matrix, _row("chunk", e, c), e, c)),
+        *(f"  {line}" for e in eights for line in _produce(matrix, source, e, c)),
         *(
             f"  {line}"
             for e in eights
@@ -132,10 +142,12 @@ def _row(chunk: str, eight: int, c: GpuCandidate) -> str:
     return plus(plus(times(chunk, threads * c.y1), "li"), str(eight * threads))
 
 
-def _eight(matrix: Matrix4, source: Plain, row: str, eight: int) -> list[str]:
+def _eight(matrix: Matrix4, source: Source, row: str, eight: int) -> list[str]:
     """Eight activations of a thread; behind the end the last ones."""
     lines = [f"let row = min({row}, {matrix.rows - 1}u);", *source.load("a", "row", "0u")]
-    return ["{", *indented([*lines, f"low{eight} = a_lo;", f"high{eight} = a_hi;"]), "}"]
+    lines += [f"low{eight} = a_lo;", f"high{eight} = a_hi;"]
+    lines += [f"added{eight} = a_added;"] if source.adds else []
+    return ["{", *indented(lines), "}"]
 
 
 def _load(matrix: Matrix4, j: int, slices: int) -> list[str]:
@@ -157,7 +169,7 @@ def _load(matrix: Matrix4, j: int, slices: int) -> list[str]:
 def _held(matrix: Matrix4, j: int) -> list[str]:
     """The group at hand, out of the way of the next one."""
     lines = [f"let now{j}_{u} = w{j}_{u};" for u in range(_WORDS)]
-    lines.append(f"let scale{j} = {matrix.scale(f's{j}')};")
+    lines.append(f"let scale{j} = {matrix.stored(f's{j}')};")
     if matrix.zeros:
         zeros = ", ".join(f"(z{j} >> {8 * c}u) & 255u" for c in range(COLUMNS))
         lines.append(f"let zero{j} = vec4<i32>(vec4<u32>({zeros}));")
@@ -166,20 +178,22 @@ def _held(matrix: Matrix4, j: int) -> list[str]:
     return lines
 
 
-def _produce(matrix: Matrix4, row: str, eight: int, c: GpuCandidate) -> list[str]:
+def _produce(matrix: Matrix4, source: Source, eight: int, c: GpuCandidate) -> list[str]:
     """Eight activations of a thread as integers; four threads side by side share a unit.
 
     The largest is found among the numbers' bits, so that one that is no number makes the unit none.
     """
     lines: list[str] = []
-    low, high = f"low{eight}", f"high{eight}"
+    low, high, added = f"low{eight}", f"high{eight}", f"added{eight}"
     if matrix.rows % (threads_of(c) * c.y1):
         lines = [
-            f"let there = {row} < {matrix.rows}u;",
+            f"let there = {_row('chunk', eight, c)} < {matrix.rows}u;",
             f"let low_there = select(vec4<f32>(), {low}, there);",
             f"let high_there = select(vec4<f32>(), {high}, there);",
         ]
-        low, high = "low_there", "high_there"
+        low, high, added = "low_there", "high_there", f"select(0.0, {added}, there)"
+    if source.adds:
+        lines.append(f"own += {added};")
     mask = "vec4<u32>(0x7FFFFFFFu)"
     at = plus("li", str(eight * threads_of(c)))
     lines += [
@@ -199,7 +213,7 @@ def _produce(matrix: Matrix4, row: str, eight: int, c: GpuCandidate) -> list[str
         "sum += subgroupShuffleXor(sum, 2u);",
         *_digits(at),
         "if (li % 4u == 0u) {",
-        f"  units[({at}) / 4u] = largest / {_LARGEST};",
+        f"  units[({at}) / 4u] = largest / {_LARGEST / matrix.unit};",
         f"  totals[({at}) / 4u] = sum;",
         "}",
     ]

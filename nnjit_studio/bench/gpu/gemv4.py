@@ -17,7 +17,8 @@ from nnjit_studio.bench.options import BenchOptions, Note
 from nnjit_studio.bench.report import Report, Table, spread_text
 from nnjit_studio.bench.statistics import spread
 from nnjit_studio.compiler.wgsl.core.document import PACKED, Dispatch
-from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Plain, Stored, gemv_4bit, threads_of
+from nnjit_studio.compiler.wgsl.core.row_source import Plain
+from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Stored, gemv_4bit, threads_of
 from nnjit_studio.compiler.wgsl.templates.nibbles import DECODINGS, F16, REQUIRES, Matrix4
 from nnjit_studio.compiler.wgsl.templates.row_of_integers import row_of_integers
 from nnjit_studio.errors import CompileError, UserError

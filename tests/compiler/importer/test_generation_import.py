@@ -8,13 +8,15 @@ import numpy as np
 import onnx
 import pytest
 from decoder_models import HEADS, LAYERS, POSITIONS, VOCABULARY, decoder, merged, without_past
-from grouped_models import grouped
+from grouped_models import Sizes, grouped
 from onnx import helper
 
 from nnjit_studio.compiler.importer.buffers import Weights
 from nnjit_studio.compiler.importer.generation import BuiltGeneration, import_generation
 from nnjit_studio.compiler.importer.onnx.packed_weights import reshape_tables
 from nnjit_studio.compiler.oracle.native_decode import NativeDecoder
+from nnjit_studio.compiler.recognize.quantised import Quantised
+from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model import GenerationRequest, Plan
 from nnjit_studio.samples.zoo import write_model
@@ -189,15 +191,32 @@ def test_a_norm_and_a_rotation_are_one_kernel_each(tmp_path: Path) -> None:
     built = imported(grouped(tmp_path / "m.onnx", 4, half=True), tmp_path, rows=8)
     for part in (built.decode, built.prefill, built.extend):
         called = [s.workload for s in part.plan.steps if s.op == "call"]
-        norms = [w for w in called if "sum_of_squares" in w]
+        norms = [w for w in called if "sum_of_squares" in w or "+norm" in w]
         assert len(norms) == 1 + 2 * grouped_models.LAYERS
         assert not [w for w in called if w.startswith("multiply:")], (
             "squares in a kernel of their own"
         )
+        assert part is not built.decode or all("matmul_4bit" in w for w in norms)
         turns = [w for w in called if "concatenate_multiply_multiply_add" in w]
         assert len(turns) == 2 * grouped_models.LAYERS
         written = [s.body[0].buffer for w in turns for s in part.programs[w].stages]
         assert all(name.startswith("out") for name in written), "no stage waits for another"
+
+
+@pytest.mark.parametrize("half", [True, False])
+def test_scales_that_are_halves_are_stored_once_as_such(tmp_path: Path, half: bool) -> None:
+    sizes = Sizes(depth=64, hidden=512, vocabulary=128)
+    built = imported(grouped(tmp_path / "m.onnx", 4, half=half, sizes=sizes), tmp_path, rows=8)
+    places = set()
+    for part in (built.decode, built.prefill, built.extend):
+        for step in part.plan.steps:
+            subject = subject_of(part.programs[step.workload]) if step.op == "call" else None
+            if isinstance(subject, Quantised):
+                names = [b.name for b in part.programs[step.workload].buffers]
+                at = names.index(subject.scale)
+                assert part.programs[step.workload].buffers[at].dtype == ("f16" if half else "f32")
+                places.add(part.plan.buffers[step.args[at]].offset)
+    assert len(places) == 1 + 4 * grouped_models.LAYERS
 
 
 def test_queries_keys_and_values_leave_their_product_together(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import pytest
 from wgsl_harness import has_f16, has_subgroups, run_document
 
 from nnjit_studio.compiler.wgsl.core.document import Dispatch, KernelDocument
-from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Plain, Stored, gemv_4bit
+from nnjit_studio.compiler.wgsl.core.row_source import Plain
+from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Stored, gemv_4bit
 from nnjit_studio.compiler.wgsl.templates.nibbles import DECODINGS, F16, Matrix4
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.gpu_candidate import GpuCandidate

@@ -7,7 +7,8 @@ import pytest
 from test_wgsl_gemv_4bit import document
 from wgsl_harness import has_subgroups, run_document
 
-from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Plain, Stored
+from nnjit_studio.compiler.wgsl.core.row_source import Plain
+from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Stored
 from nnjit_studio.compiler.wgsl.templates.nibbles import Matrix4
 from nnjit_studio.compiler.wgsl.templates.row_of_integers import row_of_integers
 from nnjit_studio.errors import CompileError

@@ -1,0 +1,120 @@
+"""Rows that the 4-bit product of a token makes itself: norms and gates, in both backends."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from grouped_models import Sizes, grouped
+from kernel_harness import run_kernel
+from wgsl_harness import check_document, has_subgroups, run_program
+
+from nnjit_studio.compiler.importer.generation import import_generation
+from nnjit_studio.compiler.importer.program.fuse_rows import fuse_rows
+from nnjit_studio.compiler.ir.tensor_ir import Axis, Buffer, Load, Program, Stage, Store, Var
+from nnjit_studio.compiler.oracle.fixture import STORAGE, make_fixture
+from nnjit_studio.compiler.pipeline.wasm import compile_program
+from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl
+from nnjit_studio.compiler.recognize.quantised import recognize_4bit
+from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
+from nnjit_studio.compiler.wgsl.core.document import KernelDocument
+from nnjit_studio.model import GenerationRequest
+from nnjit_studio.records import Fixture
+from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.gpu_candidate import GpuCandidate
+
+SIZES = Sizes(heads=2, shared=2, depth=32, hidden=96, layers=1, vocabulary=64, positions=32)
+INTEGERS = GpuCandidate(4, 1, 4, 16, 1, 64, vec=1)
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Program]:
+    """The 4-bit products of a token that make their row, by what they do."""
+    folder = tmp_path_factory.mktemp("rows")
+    path = grouped(folder / "m.onnx", 4, half=True, sizes=SIZES)
+    built = import_generation(path, folder / "w.bin", GenerationRequest(capacity=32, rows=8))
+    found = {w.key: w for w in built.decode.workloads if w.kind == "matmul_4bit"}
+    plain = [w for w in found.values() if not {"norm", "elementwise"} & {*w.epilogue}]
+    assert [w.dims for w in plain] == [(1, 64, 64)], "the one behind attention"
+    return {
+        "+".join(w.epilogue): built.decode.programs[w.key] for w in found.values() if w not in plain
+    }
+
+
+@pytest.mark.parametrize(
+    ("tier", "candidate"),
+    [("wgsl", None), ("wgsl-subgroups", None), ("wgsl-subgroups", INTEGERS)],
+)
+def test_a_gpu_makes_norm_and_gate(
+    programs: dict[str, Program], tier: str, candidate: GpuCandidate | None
+) -> None:
+    if "subgroups" in tier and not has_subgroups():
+        pytest.skip("this adapter has no subgroups")
+    assert programs.keys() == {"norm", "elementwise+add"}
+    for program in programs.values():
+        document = KernelDocument.from_bytes(compile_wgsl(program, candidate, tier).data)
+        assert len(document.dispatches) == 1
+        check_document(program, document)
+
+
+def drawn(program: Program) -> tuple[Fixture, dict[str, np.ndarray]]:
+    """A fixture, and its inputs by name."""
+    fixture = make_fixture("row", program)
+    return fixture, {
+        b.name: np.frombuffer(arg.data, STORAGE[b.dtype]).reshape(b.shape).copy()
+        for b, arg in zip(program.buffers, fixture.args, strict=True)
+        if b.role == "input" and arg.data is not None
+    }
+
+
+def test_the_ends_of_a_gate(programs: dict[str, Program]) -> None:
+    """Where the device's exp would overflow, or is far from exact."""
+    program = programs["elementwise+add"]
+    _, given = drawn(program)
+    given["in0"][0, :8] = -200, -95, -40, -10, 10, 40, 95, 200
+    made = compile_program(program, Candidate(8, 1, 1, 8, 1, 96), "simd128")
+    wasm = run_kernel(program, made.data, made.parallel_extent, given, made.panels)
+    (out,) = (b.name for b in program.buffers if b.role == "output")
+    for tier in ("wgsl", "wgsl-subgroups")[: 1 + has_subgroups()]:
+        got = run_program(program, compile_wgsl(program, None, tier).data, given)[out]
+        assert np.max(np.abs(got - wasm[out])) < 2e-6 * np.max(np.abs(wasm[out]))
+
+
+@pytest.mark.parametrize("tier", ["simd128", "relaxed-simd"])
+def test_wasm_makes_them_on_every_thread(programs: dict[str, Program], tier: str) -> None:
+    for program in programs.values():
+        fixture, given = drawn(program)
+        made = compile_program(program, Candidate(8, 1, 1, 8, 1, 96), tier)
+        parts = min(3, made.parallel_extent)
+        after = run_kernel(program, made.data, made.parallel_extent, given, made.panels, parts)
+        (got,) = (after[b.name] for b in program.buffers if b.role == "output")
+        off = np.abs(got.reshape(-1) - fixture.expected[0].reshape(-1))
+        assert np.all(off <= fixture.bound[0].reshape(-1))
+
+
+def test_a_row_that_others_read_too_is_made_once(programs: dict[str, Program]) -> None:
+    whole = programs["elementwise+add"]
+    product = recognize_4bit(whole)
+    assert product is not None and product.row is not None
+    row = Value("row", (1, 96), "f32")
+    index = Var("i")
+    maker = Program(
+        "double",
+        (Buffer("x", "f32", (1, 96), "input"), Buffer("y", "f32", (1, 96), "output")),
+        (Stage("", (Axis("i", 96),), (Store("y", index, Load("x", index) * 2.0),)),),
+    )
+    names = [product.contraction.b.buffer, product.scale]
+    sum_stage = next(s for s in whole.stages if s.init)
+    weights = tuple(whole.buffer(name) for name in names)
+    given = Buffer(product.row.buffer, "f32", (1, 96), "input")
+    result = Buffer(sum_stage.body[0].buffer, "f32", (1, 64), "output")
+    alone = Program("product", (given, *weights, result), (sum_stage,))
+    constants = tuple(
+        Value(b.name, b.shape, b.dtype, np.zeros(b.shape, STORAGE[b.dtype])) for b in weights
+    )
+    x, y = Value("x", (1, 96), "f32"), Value("y", (1, 64), "f32")
+    pair = (
+        ProgramCall(maker, (x,), (row,)),
+        ProgramCall(alone, (row, *constants), (y,)),
+    )
+    assert len(fuse_rows(ImportedCalls((x,), (y,), pair), {}).calls) == 1
+    assert fuse_rows(ImportedCalls((x,), (y, row), pair), {}).calls == pair
