@@ -304,7 +304,7 @@ def _gpu_kernels(model: ModelOnPage, wanted: bool | None, on_phase: OnPhase) -> 
             )
         return []
     try:
-        return model.kernels(tiers_of_backend(backend), backend, on_phase)
+        return model.kernels(tiers_of_backend(backend), backend, on_phase=on_phase)
     except CompileError as e:
         if wanted:
             raise
