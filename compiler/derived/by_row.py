@@ -165,7 +165,8 @@ def _extremes(
         **dict(zip(asked, session.run(asked, {**feeds, **given}) if asked else (), strict=True)),
     }
     flat = {n: np.abs(values[n]).reshape(-1, values[n].shape[-1]) for n in names}
-    return {n: a.max(axis=0, initial=0) for n, a in flat.items()}, {n: len(a) for n, a in flat.items()}
+    largest = {n: a.max(axis=0, initial=0) for n, a in flat.items()}
+    return largest, {n: len(a) for n, a in flat.items()}
 
 
 class _Writer:
