@@ -57,8 +57,8 @@ class Operation:
     """Of a job on a stranger's model: what ended when the process died, as the subject of a
     sentence. The model is to blame then, not the Studio."""
     imports: int = 0
-    """How many imports' budget it has (:mod:`nnjit_studio.compiler.onnx_file.budget`): a bundle for
-    any size holds several imports and a few sessions of ONNX Runtime. 0 without one."""
+    """How many imports' budget it has (:mod:`nnjit_studio.compiler.onnx_file.budget`): for several
+    sizes, or any, it holds several imports and a few sessions of ONNX Runtime. 0 without one."""
     raises: type[NnjitError] | None = None
     """The class of all errors of the job; without it they keep the class that was raised."""
     loads: bool = False
@@ -84,7 +84,7 @@ OPERATIONS = {
         Operation(SurveyRequest, "reading", _LONG, lost=_READING),
         Operation(ObstaclesRequest, "models", _LONG, lost=_READING, loads=True),
         Operation(ImportGenerationRequest, "models", _LONG, lost=_IMPORT, loads=True, imports=1),
-        Operation(ImportSizesRequest, "models", _LONG, lost=_IMPORT, loads=True, imports=1),
+        Operation(ImportSizesRequest, "models", _LONG, lost=_IMPORT, loads=True, imports=3),
         Operation(ImportAnySizeRequest, "models", _LONG, lost=_IMPORT, loads=True, imports=3),
         Operation(GraphTextRequest, "models", _LONG, lost=_IMPORT, loads=True, imports=1),
         Operation(DefineRequest, "kernels", _LONG, loads=True),
