@@ -119,7 +119,8 @@ def by_row(
     groups = list(_groups(model))
     extremes, rows = _extremes(model, groups, feeds)
     work = {g.read: rows[g.read] * g.products[0].shape[0] * g.columns for g in groups}
-    largest = sorted(groups, key=lambda g: -work[g.read])[:MOST]
+    there = (g for g in groups if work[g.read])  # others have no rows on these inputs
+    largest = sorted(there, key=lambda g: -work[g.read])[:MOST]
     opset = opset_of(model)
     writers = [_Writer(f"8 bits {i}", g, extremes[g.read], opset) for i, g in enumerate(largest)]
     saved = [work[g.read] for g in largest]
@@ -188,7 +189,8 @@ def _extremes(
         **dict(zip(asked, session.run(asked, {**feeds, **given}) if asked else (), strict=True)),
     }
     flat = {n: np.abs(values[n]).reshape(-1, values[n].shape[-1]) for n in names}
-    return {n: a.max(axis=0) for n, a in flat.items()}, {n: len(a) for n, a in flat.items()}
+    largest = {n: a.max(axis=0, initial=0) for n, a in flat.items()}
+    return largest, {n: len(a) for n, a in flat.items()}
 
 
 class _Writer:

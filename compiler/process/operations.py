@@ -137,7 +137,7 @@ class Operations:
     def obstacles(self, path: Path) -> tuple[Obstacle, ...]:
         """The operators of a file that no rule is for."""
 
-    @operation("models", LONG, lost=_IMPORT, loads=True, imports=1)
+    @operation("models", LONG, lost=_IMPORT, loads=True, imports=3)
     def import_sizes(
         self,
         path: Path,

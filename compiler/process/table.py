@@ -37,8 +37,8 @@ class Operation:
     """Of a job on a stranger's model: what ended when the process died, as the subject of a
     sentence. The model is to blame then, not the Studio."""
     imports: int = 0
-    """How many imports' budget it has (:mod:`nnjit_studio.compiler.onnx_file.budget`): a bundle for
-    any size holds several imports and a few sessions of ONNX Runtime. 0 without one."""
+    """How many imports' budget it has (:mod:`nnjit_studio.compiler.onnx_file.budget`): for several
+    sizes, or any, it holds several imports and a few sessions of ONNX Runtime. 0 without one."""
     raises: type[NnjitError] | None = None
     """The class of all errors of the job; without it they keep the class that was raised."""
     loads: bool = False

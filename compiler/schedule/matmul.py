@@ -388,7 +388,7 @@ def _steps(
     for step in range(count):
         for j, width in enumerate(widths):
             index = Affine(b_terms, b_offset + step * distance * b_step + LANES * j)
-            body.append(AssignVector(f"b{j}", Element(c.b.buffer, index, width)))
+            body.append(AssignVector(f"B{j}", Element(c.b.buffer, index, width)))
         for i in range(rows):
             row = 0 if plan.begins else i * c.a.row
             a_offset = c.a.offset + row + step * distance * c.a.column
@@ -396,5 +396,5 @@ def _steps(
             body.append(AssignVector("a", Element(c.a.buffer, index, 0)))
             for j in range(len(widths)):
                 name = acc(i, j, step % streams)
-                body.append(AssignVector(name, MultiplyAdd("a", f"b{j}", name)))
+                body.append(AssignVector(name, MultiplyAdd("a", f"B{j}", name)))
     return body

@@ -121,9 +121,9 @@ def _decoded_once(program: Program, quantised: Quantised, candidate: Candidate) 
         words.append(AssignVector(f"word{j}", Element(c.b.buffer, index, LANES), "i32"))
     for r in range(NIBBLES_IN_WORD):
         for j in range(vectors):
-            words.append(Assign(((f"b{j}", "f32"),), (_decoded(quantised, j, r),), COLUMN))
+            words.append(Assign(((f"B{j}", "f32"),), (_decoded(quantised, j, r),), COLUMN))
             at = place(plan, ((BLOCK, quantised.block), (K, NIBBLES_IN_WORD)), r, LANES * j)
-            words.append(StoreVector(f"b{j}", PANELS, at, LANES))
+            words.append(StoreVector(f"B{j}", PANELS, at, LANES))
     block: list[Statement] = [
         *_block_values(quantised, columns),
         For(K, int32(0), int32(quantised.block // NIBBLES_IN_WORD), 1, words),
@@ -174,14 +174,14 @@ def _steps(
         for r in range(NIBBLES_IN_WORD):
             for j in range(vectors):
                 value = _decoded(quantised, j, r, scaled=c.m > 1)
-                body.append(Assign(((f"b{j}", "f32"),), (value,), COLUMN))
+                body.append(Assign(((f"B{j}", "f32"),), (value,), COLUMN))
             for i in range(rows):
                 k = step * NIBBLES_IN_WORD + r
                 index = Affine(a_terms, c.a.offset + i * c.a.row + k * c.a.column)
                 body.append(AssignVector("a", Element(c.a.buffer, index, 0)))
                 for j in range(vectors):
                     name = acc(i, j) if c.m > 1 else _part(j)
-                    body.append(AssignVector(name, MultiplyAdd("a", f"b{j}", name)))
+                    body.append(AssignVector(name, MultiplyAdd("a", f"B{j}", name)))
     return body
 
 

@@ -196,10 +196,10 @@ def _step(
             body.append(load_b(j, "b"))
             body += [_add_product(f"a{i}", "b", _sum(i, j)) for i in range(rows)]
     else:
-        body += [load_b(j, f"b{j}") for j in range(columns)]
+        body += [load_b(j, f"B{j}") for j in range(columns)]
         for i in range(rows):
             body.append(load_a(i, "a"))
-            body += [_add_product("a", f"b{j}", _sum(i, j)) for j in range(columns)]
+            body += [_add_product("a", f"B{j}", _sum(i, j)) for j in range(columns)]
     return body
 
 

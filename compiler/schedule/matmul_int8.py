@@ -207,14 +207,14 @@ def _pair_steps(plan: Plan, rows: int, vectors: range, count: int) -> list[State
             for h in range(HALVES):
                 at = (step * columns + LANES * j + LANES // HALVES * h) * WORD_BYTES
                 wide = Widened(c.b.buffer, Affine(b_terms, at), False)
-                body.append(AssignVector(f"b{j}_{h}", wide, "i32"))
+                body.append(AssignVector(f"B{j}_{h}", wide, "i32"))
         for i in range(rows):
             wide = Widened(c.a.buffer, _word_of_a(plan, i, step), True)
             body.append(AssignVector("a", wide, "i32"))
             for j in vectors:
                 for h in range(HALVES):
                     name = _sum(i, j, h)
-                    body.append(AssignVector(name, Dot("a", f"b{j}_{h}", name), "i32"))
+                    body.append(AssignVector(name, Dot("a", f"B{j}_{h}", name), "i32"))
     return body
 
 
@@ -225,14 +225,14 @@ def _byte_steps(plan: Plan, rows: int, vectors: int, count: int) -> list[Stateme
     for step in range(count):
         for j in range(vectors):
             at = Affine(b_terms, (step * columns + LANES * j) * WORD_BYTES)
-            body.append(AssignVector(f"b{j}", Element(c.b.buffer, at, LANES), "i32"))
+            body.append(AssignVector(f"B{j}", Element(c.b.buffer, at, LANES), "i32"))
         for i in range(rows):
             word = Element(c.a.buffer, _word_of_a(plan, i, step), 0)
             body.append(AssignVector("word", word, "i32"))
             body.append(AssignVector("a", Apply("v128.xor", ("word", "flip")), "i32"))
             for j in range(vectors):
                 name = acc(i, j)
-                body.append(AssignVector(name, ByteDot(f"b{j}", "a", name), "i32"))
+                body.append(AssignVector(name, ByteDot(f"B{j}", "a", name), "i32"))
     return body
 
 

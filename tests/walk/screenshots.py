@@ -216,7 +216,7 @@ class Album:
         from PySide6.QtWidgets import QPlainTextEdit
 
         for view in self.window.panel("kernel").sides.findChildren(QPlainTextEdit):
-            cursor = view.document().find("a * b0 + acc")
+            cursor = view.document().find("a * B0 + acc")
             if not cursor.isNull():
                 cursor.clearSelection()
                 view.setTextCursor(cursor)

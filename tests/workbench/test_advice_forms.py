@@ -99,7 +99,7 @@ def measured_in(monkeypatch, founds, natives=None):
     monkeypatch.setattr(advice, "_facts", lambda model, options: None)
     monkeypatch.setattr(advice, "rows_of", lambda facts: tuple(rows))
     monkeypatch.setattr(advice, "untouched", lambda model, folder: base)
-    monkeypatch.setattr(advice, "form_of", lambda model, row, folder, base, on_phase: made[row.name])
+    monkeypatch.setattr(advice, "form_of", lambda model, row, *_: made[row.name])
     monkeypatch.setattr(advice, "native_outputs", native)
     monkeypatch.setattr(advice, "measure", measure)
     monkeypatch.setattr(advice, "together", lambda rows: None)
@@ -162,7 +162,7 @@ def test_what_the_guard_refuses_ahead_is_measured_last(monkeypatch):
     monkeypatch.setattr(advice, "_facts", lambda model, options: None)
     monkeypatch.setattr(advice, "rows_of", lambda facts: tuple(rows))
     monkeypatch.setattr(advice, "untouched", lambda model, folder: None)
-    monkeypatch.setattr(advice, "file_of", lambda model, row, folder, on_phase: (Path(row.name), ""))
+    monkeypatch.setattr(advice, "file_of", lambda model, row, *_: (Path(row.name), ""))
     monkeypatch.setattr(
         advice, "native_outputs", lambda m, path, *_: {"y": np.array([outputs[path.name]])}
     )

@@ -348,6 +348,21 @@ def _split(w: Walk, node: onnx.NodeProto) -> list[str]:
     return parts
 
 
+def _old_slice(w: Walk, node: onnx.NodeProto) -> bool:
+    """Before opset 10 limits are attributes; of an end ahead of its start ONNX infers no size."""
+    starts, shape = attribute_of(node, "starts"), w.shape(node.input[0])
+    if starts is None or shape is None:
+        return False
+    left, axes = list(shape), attribute_of(node, "axes", range(len(starts)))
+    for axis, *limits in zip(axes, starts, attribute_of(node, "ends"), strict=True):
+        left[axis] = len(range(*slice(*limits).indices(shape[axis])))
+    if all(left):
+        return False
+    dtype = helper.tensor_dtype_to_np_dtype(w.types[node.input[0]].tensor_type.elem_type)
+    w.settle(node.output[0], np.zeros(left, dtype))
+    return True
+
+
 _RULES = {
     **dict.fromkeys(functions.NAMES, functions.laid_out),
     "Cast": _cast,
@@ -367,6 +382,7 @@ _RULES = {
     "SequenceLength": _sequence,
     "Shape": _shape,
     "Size": _size,
+    "Slice": _old_slice,
     "Split": _parts,
     "SplitToSequence": _sequence,
 }

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from exact_native import exact_session
-from onnx import helper
+from onnx import helper, numpy_helper
 from onnx_models import save
 
 from nnjit_studio.compiler.derived import derive as module
@@ -86,6 +86,25 @@ def test_what_breaks_the_limit_stays_in_floats(model: Path, tmp_path: Path) -> N
 def test_what_keeps_no_error_says_so(model: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="No product keeps an error of 1e-09"):
         derive(model, tmp_path / "no.onnx", Recipe("int8-rows", max_error=1e-9), {"x": X})
+
+
+def test_a_product_of_no_rows_stays_as_it_is(model: Path, tmp_path: Path) -> None:
+    """As the products behind a search that found nothing on these inputs."""
+    plain, out = onnx.load(str(model)), tmp_path / "rows.onnx"
+    for i in (0, 1):
+        bound = numpy_helper.from_array(np.array([ROWS + i]), f"row{i}")
+        plain.graph.initializer.append(bound)
+    few = [
+        helper.make_node("Slice", ["x", "row0", "row1"], ["none"]),
+        helper.make_node("MatMul", ["none", "q"], ["of none"]),
+        helper.make_node("Concat", ["first", "of none"], ["a"], axis=0),
+    ]
+    plain.graph.node[0].output[0] = "first"
+    plain.graph.node.extend(few)
+    onnx.save(plain, str(model))
+    made = derive(model, out, Recipe("int8-rows", max_error=0.05), {"x": X})
+    assert made.nodes == 3 and "3 of 4 products" in made.note
+    assert max(map(_error, _run(out), _run(model))) < 0.05
 
 
 def test_weights_that_are_inputs_too_stay_weights(model: Path, tmp_path: Path) -> None:

@@ -104,11 +104,13 @@ def test_what_is_there_as_a_whole(rest: list[onnx.NodeProto], tmp_path: Path) ->
         [node("ReduceMean", "all")],
         [node("ReduceMean", "all", axes=[0])],
         [node("ReduceMean", "all", axes=[0, -1], keepdims=0)],
+        [node("Pad", "all aside", "padded"), node("ReduceMean", "padded", axes=[0])],
     ],
 )
 def test_means_and_the_rest_of_a_shape(rest: list[onnx.NodeProto], tmp_path: Path) -> None:
+    weights = {**WEIGHTS, "aside": np.array([0, 1, 0, 2])}
     given = INPUTS[: 2 if rest[-1].op_type == "Reshape" else 3]  # of none native fails
-    check(model(tmp_path / "m.onnx", [*ROWS, *rest], INPUTS[0], **WEIGHTS), *given)
+    check(model(tmp_path / "m.onnx", [*ROWS, *rest], INPUTS[0], **weights), *given)
 
 
 @pytest.mark.parametrize(
@@ -123,12 +125,14 @@ def test_means_and_the_rest_of_a_shape(rest: list[onnx.NodeProto], tmp_path: Pat
           node("ScatterElements", "lines i t", axis=1)], "ScatterElements"),
         ([node("Resize", "parts no_box twice")], "Resize"),
         ([node("Shape", "v", "s"), node("Slice", "parts zeros s one")], "Slice"),
+        ([node("Pad", "t ahead")], "Pad"),
     ],
 )  # fmt: skip
 def test_what_would_mix_rows_is_refused(
     rest: list[onnx.NodeProto], name: str, tmp_path: Path
 ) -> None:
     weights = {**WEIGHTS, "wide": np.ones((2, 3), np.int64), "split": np.array([-1, 4, 3]),
+               "ahead": np.array([1, 0, 0, 0]),
                "many": np.ones((35, 3, 2), np.float32), "no_box": np.zeros(0, np.float32),
                "twice": np.array([2, 1, 1, 1], np.float32)}  # fmt: skip
     path = model(tmp_path / "m.onnx", [*REGIONS, *rest], {"x": FEW}, **weights)

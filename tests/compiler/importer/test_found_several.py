@@ -19,6 +19,7 @@ WEIGHTS = {
     "zero": np.array(0), "zeros": np.array([0]), "ones": np.array([1]), "eight": np.array([8]),
     "many": np.array([90]), "row": np.arange(3, dtype=np.float32), "flat": np.array([-1]),
     "line": np.ones((1, 1), np.float32), "two": np.array([2]), "empty": np.zeros(0, np.float32),
+    "large": np.array([2**40, 2**40]), "one": np.array(1),
 }  # fmt: skip
 
 
@@ -55,6 +56,8 @@ BEST = {
     "most": [node("Concat", "v best", "j", axis=0), node("ReduceMax", "j", keepdims=0)],
     "sizes": [node("Concat", "v best", "j", axis=0), node("Shape", "j", "z"),
          node("ReduceProd", "z", "p", keepdims=0), node("Cast", "p", to=TensorProto.FLOAT)],
+    "numbered": [node("Shape", "best", "z"), node("Squeeze", "z", "n0"),
+         node("Range", "zero n0 one", "i"), node("Add", "i which")],
     "size": [node("Shape", "t", "z"), node("ReduceProd", "z", "p", keepdims=1),
          node("Cast", "p", to=TensorProto.FLOAT)],
 }  # fmt: skip
@@ -67,6 +70,12 @@ BEST = {
 )  # fmt: skip
 def test_the_best_of_what_was_found(rest: str, most: str, tmp_path: Path) -> None:
     check(model(tmp_path / "m.onnx", [*top(most), *BEST[rest]], INPUTS[0], **WEIGHTS), *INPUTS)
+
+
+def test_a_product_that_may_overflow_is_computed(tmp_path: Path) -> None:
+    nodes = [*top("many"), node("Shape", "best", "z"), node("Concat", "z large", "f", axis=0),
+             node("ReduceProd", "f", keepdims=0)]  # fmt: skip
+    check(model(tmp_path / "m.onnx", nodes, INPUTS[0], **WEIGHTS), {"x": NONE})
 
 
 @pytest.mark.parametrize("largest", [0, 1])

@@ -49,11 +49,19 @@ def resizes() -> Iterator[Case]:
 
 def slices() -> Iterator[Case]:
     """Their limits are attributes before opset 10; the largest number is the end."""
+    x = draw("f32", 3, 4)
     for axes in ({"axes": [-1, 0]}, {}):
         yield case(
-            "Slice", "f32", draw("f32", 3, 4), opset=9, variant=str(axes), starts=[0, -3],
+            "Slice", "f32", x, opset=9, variant=str(axes), starts=[0, -3],
             ends=[2, 2**63 - 1], **axes,
         )  # fmt: skip
+    for start, end in ((3, 1), (-1, -3)):
+        nodes = [
+            helper.make_node("Slice", ["x"], ["none"], axes=[1], starts=[start], ends=[end]),
+            helper.make_node("Concat", ["x", "none"], ["y"], axis=1),
+        ]
+        model = model_of(nodes, {"x": x}, {}, ["y"], 9)
+        yield Case("Slice", "f32", f"{start} {end}", model, {"x": x})
 
 
 def transposed() -> Iterator[Case]:

@@ -225,3 +225,9 @@ def test_a_caller_that_leaves_early_costs_the_next_job_nothing(
         process.import_model(mlp(tmp_path / "m.onnx"), tmp_path / "w.bin", leave)
     result = Compiler(process).compile(model.workloads[0], CANDIDATE, TIERS)
     assert (result.error, len(result.kernels)) == ("", len(TIERS))
+
+
+def test_several_sizes_have_the_memory_of_a_bundle() -> None:
+    """A Swin Transformer of 106 MiB at three sizes took more than one import may."""
+    several, any_size = (OPERATIONS[n].imports for n in ("import_sizes", "compile_any_size"))
+    assert several == any_size > 1

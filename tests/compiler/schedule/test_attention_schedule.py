@@ -10,7 +10,9 @@ import pytest
 from kernel_harness import run_kernel
 from matmul_programs import with_rounded_weights
 
-from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.ir.affine import rewrite
+from nnjit_studio.compiler.ir.rewrite import int32, map_stores
+from nnjit_studio.compiler.ir.tensor_ir import Binary, Expr, Load, Program, Store, Var
 from nnjit_studio.compiler.oracle.reference import evaluate_with_bound
 from nnjit_studio.compiler.pipeline.wasm import compile_program
 from nnjit_studio.compiler.programs.attention import attention
@@ -58,6 +60,29 @@ def test_every_form_is_right_untuned(
     dims: tuple[int, int, int, int], form: dict[str, Any], tier: str
 ) -> None:
     program = prepared(attention(*dims, **form))
+    found = match(program)
+    assert found is not None and found.template.name == "attention"
+    check(program, None, tier)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_two_masks_in_turns(tier: str) -> None:
+    """As of windows that are moved, in a batch: the mask's place is a remainder of a batch axis."""
+    program = attention(4, 49, 49, 32, mask="all")
+    other = Binary("floormod", Var("h"), int32(2)) * 49**2
+
+    def moved(expr: Expr) -> Expr | None:
+        masked = isinstance(expr, Load) and expr.buffer == "in3"
+        return Load("in3", expr.index + other) if masked else None
+
+    def changed(store: Store) -> Store:
+        return replace(store, value=rewrite(store.value, moved))
+
+    buffers = tuple(
+        replace(b, shape=(2, *b.shape)) if b.name == "in3" else b for b in program.buffers
+    )
+    stages = tuple(map_stores(stage, changed) for stage in program.stages)
+    program = prepared(replace(program, buffers=buffers, stages=stages))
     found = match(program)
     assert found is not None and found.template.name == "attention"
     check(program, None, tier)

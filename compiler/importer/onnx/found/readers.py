@@ -270,12 +270,19 @@ def _expand(w: FoundWalk, node: onnx.NodeProto) -> None:
 
 
 def _pad(w: FoundWalk, node: onnx.NodeProto) -> None:
-    """Behind what is there, up to a length that is known."""
+    """Behind what is there, up to a length that is known; or along other axes alone."""
     inputs: list[str] = [*node.input, ""]
     source, pads, *rest = inputs
-    if source not in w.found or pads not in w.linear:
+    if source not in w.found:
         raise too_much(node)
     found, shape = w.of(source)
+    if pads in w.values and not any(rest[1:]):
+        if w.values[pads].reshape(2, -1)[:, found.axis].any():
+            raise too_much(node)
+        w.keep(node, found)
+        return
+    if pads not in w.linear:
+        raise too_much(node)
     numbers = w.linear[pads]
     value = rest[0] if rest and rest[0] else ""
     mode = attribute_of(node, "mode", b"constant")

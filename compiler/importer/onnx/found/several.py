@@ -78,7 +78,8 @@ def _product(w: FoundWalk, node: onnx.NodeProto) -> None:
     at = int(np.argmax(line.each != 0))
     others = math.prod(np.delete(line.none, at).tolist())
     none, each = others * int(line.none[at]), others * int(line.each[at])
-    if each:
+    most = np.iinfo(line.none.dtype).max
+    if each and max(abs(none), abs(each), abs(none + each * w.most[line.count])) <= most:
         _know(w, node, _one(node, none, each, line, line.count))
     else:
         Walk.plain(w, node)
@@ -112,6 +113,16 @@ def _repeated(w: FoundWalk, node: onnx.NodeProto) -> None:
     w.keep(node, Found(axis, to.count, int(to.each[places[0]])))
 
 
+def _numbered(w: FoundWalk, node: onnx.NodeProto) -> None:
+    """The numbers of what was found, from 0 on."""
+    start, limit, step = node.input
+    line = w.linear.get(limit)
+    if line is None or line.none.any() or w.values.get(start) != 0 or w.values.get(step) != 1:
+        raise too_much(node)
+    node.input[1] = w.constant(line.at(w.most[line.count]))
+    w.keep(node, Found(0, line.count, int(line.each.item())))
+
+
 def _nothing(w: FoundWalk, node: onnx.NodeProto) -> None:
     """Whether nothing was found, as far as that is the question."""
     Walk.plain(w, node)
@@ -127,6 +138,7 @@ _NUMBERS: dict[str, Callable[[FoundWalk, onnx.NodeProto], None]] = {
     "ConstantOfShape": _constant,
     "Equal": _nothing,
     "Expand": _repeated,
+    "Range": _numbered,
     "ReduceMin": _fewest,
     "ReduceProd": _product,
 }

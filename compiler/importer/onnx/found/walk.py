@@ -276,12 +276,14 @@ def _compress(w: FoundWalk, node: onnx.NodeProto) -> None:
     if axis is None:
         steps.insert(0, helper.make_node("Reshape", [source, flat], [f"{out}//flat"]))
         steps[-1].input[0] = f"{out}//flat"
+    shared = condition in w.searched
     try:
         for step in steps:
             w.visit(w.bound(step))
     except UnsupportedOpError:
         raise too_much(node) from None
-    w.makers[w.found[w.resolve(f"{out}//places")].count] = node
+    if not shared:
+        w.makers[w.found[f"{out}//places"].count] = node
 
 
 _SEARCHES = {"Compress": _compress, "NonZero": _nonzero, "NonMaxSuppression": _suppression}
