@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from grouped_models import Sizes, grouped
@@ -10,7 +12,17 @@ from wgsl_harness import check_document, has_subgroups, run_program
 
 from nnjit_studio.compiler.importer.generation import import_generation
 from nnjit_studio.compiler.importer.program.fuse_rows import fuse_rows
-from nnjit_studio.compiler.ir.tensor_ir import Axis, Buffer, Load, Program, Stage, Store, Var
+from nnjit_studio.compiler.ir.tensor_ir import (
+    Axis,
+    Buffer,
+    Call,
+    Expr,
+    Load,
+    Program,
+    Stage,
+    Store,
+    Var,
+)
 from nnjit_studio.compiler.oracle.fixture import STORAGE, make_fixture
 from nnjit_studio.compiler.pipeline.wasm import compile_program
 from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl
@@ -24,6 +36,7 @@ from nnjit_studio.records.gpu_candidate import GpuCandidate
 
 SIZES = Sizes(heads=2, shared=2, depth=32, hidden=96, layers=1, vocabulary=64, positions=32)
 INTEGERS = GpuCandidate(4, 1, 4, 16, 1, 64, vec=1)
+X, Y = Value("x", (1, 96), "f32"), Value("y", (1, 64), "f32")
 
 
 @pytest.fixture(scope="module")
@@ -91,16 +104,16 @@ def test_wasm_makes_them_on_every_thread(programs: dict[str, Program], tier: str
         assert np.all(off <= fixture.bound[0].reshape(-1))
 
 
-def test_a_row_that_others_read_too_is_made_once(programs: dict[str, Program]) -> None:
-    whole = programs["elementwise+add"]
+def in_two_steps(whole: Program, change: Callable[[Expr], Expr]) -> tuple[ProgramCall, ProgramCall]:
+    """A row that is changed element by element, then its product as of a program, without more."""
     product = recognize_4bit(whole)
     assert product is not None and product.row is not None
     row = Value("row", (1, 96), "f32")
     index = Var("i")
     maker = Program(
-        "double",
+        "change",
         (Buffer("x", "f32", (1, 96), "input"), Buffer("y", "f32", (1, 96), "output")),
-        (Stage("", (Axis("i", 96),), (Store("y", index, Load("x", index) * 2.0),)),),
+        (Stage("", (Axis("i", 96),), (Store("y", index, change(Load("x", index))),)),),
     )
     names = [product.contraction.b.buffer, product.scale]
     sum_stage = next(s for s in whole.stages if s.init)
@@ -111,10 +124,17 @@ def test_a_row_that_others_read_too_is_made_once(programs: dict[str, Program]) -
     constants = tuple(
         Value(b.name, b.shape, b.dtype, np.zeros(b.shape, STORAGE[b.dtype])) for b in weights
     )
-    x, y = Value("x", (1, 96), "f32"), Value("y", (1, 64), "f32")
-    pair = (
-        ProgramCall(maker, (x,), (row,)),
-        ProgramCall(alone, (row, *constants), (y,)),
-    )
-    assert len(fuse_rows(ImportedCalls((x,), (y,), pair), {}).calls) == 1
-    assert fuse_rows(ImportedCalls((x,), (y, row), pair), {}).calls == pair
+    return ProgramCall(maker, (X,), (row,)), ProgramCall(alone, (row, *constants), (Y,))
+
+
+def test_a_row_that_others_read_too_is_made_once(programs: dict[str, Program]) -> None:
+    pair = in_two_steps(programs["elementwise+add"], lambda x: x * 2.0)
+    (row,) = pair[0].outputs
+    assert len(fuse_rows(ImportedCalls((X,), (Y,), pair), {}).calls) == 1
+    assert fuse_rows(ImportedCalls((X,), (Y, row), pair), {}).calls == pair
+
+
+def test_a_row_that_no_vectors_make_stays_a_step(programs: dict[str, Program]) -> None:
+    """A product that made it would have no template on a GPU."""
+    pair = in_two_steps(programs["elementwise+add"], lambda x: Call("round", (x,)))
+    assert fuse_rows(ImportedCalls((X,), (Y,), pair), {}).calls == pair
