@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
+from exact_native import exact_session
 from grouped_models import Sizes, grouped
 from kernel_harness import run_kernel
+from onnx import helper
+from onnx_models import save
+from run_plan import run_by_kernels
 from wgsl_harness import check_document, has_subgroups, run_program
 
+from nnjit_studio.compiler.importer import import_model
 from nnjit_studio.compiler.importer.generation import import_generation
 from nnjit_studio.compiler.importer.program.fuse_rows import fuse_rows
 from nnjit_studio.compiler.ir.tensor_ir import (
@@ -138,3 +144,28 @@ def test_a_row_that_no_vectors_make_stays_a_step(programs: dict[str, Program]) -
     """A product that made it would have no template on a GPU."""
     pair = in_two_steps(programs["elementwise+add"], lambda x: Call("round", (x,)))
     assert fuse_rows(ImportedCalls((X,), (Y,), pair), {}).calls == pair
+
+
+def test_rows_that_differ_in_a_number_stay_rows_of_products(tmp_path: Path) -> None:
+    """Numbers of programs with bytes, such as zero points, become weights where they differ."""
+    rng = np.random.default_rng(1)
+    sizes = {"K": 64, "N": 64, "bits": 4, "block_size": 32, "domain": "com.microsoft"}
+    weights = {
+        "codes": rng.integers(0, 256, (64, 2, 16), np.uint8),
+        "scales": rng.uniform(0.03, 0.06, 128).astype(np.float32),
+        "zeros": rng.integers(0, 256, 64, np.uint8),
+        **{f"c{i}": np.float32(0.5 + i) for i in range(2)},
+    }
+    nodes = []
+    for i in range(2):
+        nodes.append(helper.make_node("Mul", [f"x{i}", f"c{i}"], [f"row{i}"]))
+        given = [f"row{i}", "codes", "scales", "zeros"]
+        nodes.append(helper.make_node("MatMulNBits", given, [f"y{i}"], **sizes))
+    inputs, outputs = ({f"{name}{i}": [1, 64] for i in range(2)} for name in "xy")
+    path = save(tmp_path / "m.onnx", nodes, inputs, outputs, weights, ("", "com.microsoft"))
+    built = import_model(path, tmp_path / "w.bin")
+    assert [w.name for w in built.workloads] == 2 * ["matmul_4bit:1x64x64:f32+elementwise"]
+    feeds = {name: rng.standard_normal((1, 64)).astype(np.float32) for name in inputs}
+    got = run_by_kernels(built, tmp_path / "w.bin", feeds, "simd128")
+    for name, expected in zip(outputs, exact_session(path).run(None, feeds), strict=True):
+        np.testing.assert_allclose(got[name], expected, rtol=1e-4, atol=1e-4)
