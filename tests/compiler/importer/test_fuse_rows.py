@@ -146,6 +146,17 @@ def test_a_row_that_no_vectors_make_stays_a_step(programs: dict[str, Program]) -
     assert fuse_rows(ImportedCalls((X,), (Y,), pair), {}).calls == pair
 
 
+def test_a_gate_that_is_no_number_makes_none(programs: dict[str, Program]) -> None:
+    """Where the sigmoid does not multiply what it is of, it alone says so."""
+    pair = in_two_steps(programs["elementwise+add"], lambda x: Call("sigmoid", (x,)))
+    (call,) = fuse_rows(ImportedCalls((X,), (Y,), pair), {}).calls
+    _, given = drawn(call.program)
+    given["in0"][0, 3] = np.nan
+    data = compile_wgsl(call.program, None, "wgsl").data
+    (got,) = run_program(call.program, data, given).values()
+    assert np.isnan(got).all()
+
+
 def test_rows_that_differ_in_a_number_stay_rows_of_products(tmp_path: Path) -> None:
     """Numbers of programs with bytes, such as zero points, become weights where they differ."""
     rng = np.random.default_rng(1)
