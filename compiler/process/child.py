@@ -127,7 +127,7 @@ class Child:
                 kind, body = codec.receive(pipe)
                 if self._killed.is_set():  # the pipe holds what was sent before
                     raise EOFError
-                message = codec.decode(body, types.get(kind, row.reply))
+                message = codec.decode(body, types.get(kind, row.reply), f"{kind} of {name}")
                 if kind == "phase":
                     on_phase(message)
                 elif kind == "programs":

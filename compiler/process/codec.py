@@ -30,8 +30,8 @@ def receive(pipe: Connection) -> tuple[str, bytes]:
     return pipe.recv_bytes().decode(errors="replace"), pipe.recv_bytes()
 
 
-def decode(body: bytes, made: Any) -> Any:
-    """The object of a type, such as a dataclass, that a body holds.
+def decode(body: bytes, made: Any, what: str) -> Any:
+    """The object of a type, such as a dataclass, that a body holds; ``what`` names it in errors.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def decode(body: bytes, made: Any) -> Any:
     try:
         return _decoder(made).decode(body)
     except (msgspec.MsgspecError, ValueError, TypeError) as e:
-        raise BugError(f"A message is no {getattr(made, '__name__', made)}: {e}.") from e
+        raise BugError(f"A message is no {what}: {e}.") from e
 
 
 @functools.cache

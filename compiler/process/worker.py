@@ -70,7 +70,7 @@ def _answer(pipe: Connection, state: State, kind: str, body: bytes) -> None:
     """Send the reply to a request, or how it failed."""
     row, subject = OPERATIONS[kind], ""
     try:
-        request = codec.decode(body, row.request)
+        request = codec.decode(body, row.request, f"request of {kind}")
         subject = row.subject(request)
         handler = handler_of(row)
         given = dict(zip(row.types, request, strict=False))

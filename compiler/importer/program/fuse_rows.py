@@ -14,6 +14,8 @@ from nnjit_studio.compiler.ir.affine import LANES
 from nnjit_studio.compiler.recognize.made_row import made_row
 from nnjit_studio.compiler.recognize.quantised import Quantised, recognize_4bit
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, Origin, ProgramCall
+from nnjit_studio.compiler.wgsl.core.row_source import Made
+from nnjit_studio.errors import CompileError
 
 _MOST_BUFFERS = 8
 """Those of a dispatch that every GPU can bind."""
@@ -65,6 +67,10 @@ def _with_row(maker: ProgramCall, call: ProgramCall, product: Quantised) -> Prog
     found = recognize_4bit(program)
     bound = sum(b.role in ("input", "output") for b in program.buffers)
     if found is None or found.row is None or bound > _MOST_BUFFERS:
+        return None
+    try:
+        Made(program, found.row).load("a", "0u", "")
+    except CompileError:  # what is not made for vectors, such as rounding, has no GPU template
         return None
     row = _row_name(call, product)
     inputs = (*maker.inputs, *(v for v in call.inputs if v.name != row))

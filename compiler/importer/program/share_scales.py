@@ -27,6 +27,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Store,
     stage_expressions,
 )
+from nnjit_studio.compiler.recognize.quantised import recognize_4bit
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
 
 _BYTES = ("i8", "u8")
@@ -67,7 +68,8 @@ def share_scales(calls: ImportedCalls) -> ImportedCalls:
 
 
 def _form(program: Program) -> _Form | None:
-    """None of a program that neither reads nor makes bytes, and of one with serial steps."""
+    """None of a program that neither reads nor makes bytes, of one with serial steps, and of a
+    product that makes its row, whose template has to know the numbers."""
     casts = {
         e.dtype
         for stage in program.stages
@@ -77,6 +79,8 @@ def _form(program: Program) -> _Form | None:
     }
     quantised = casts.intersection(_BYTES) or any(b.dtype in _BYTES for b in program.buffers)
     if not quantised or any(stage.steps for stage in program.stages):
+        return None
+    if (product := recognize_4bit(program)) is not None and product.row is not None:
         return None
     numbers: list[float | int] = []
 

@@ -42,9 +42,10 @@ class Lanes:
     """Buffers that are bound as vectors of ``width``, all others as single f32."""
     width: int
     column: str
-    quick: bool = False
-    """Whether a sigmoid is that of the device's exp, of x off by up to 3 + 2 |x| ulp: for what is
-    only summed, where a dispatch of its own has 50 instructions for each element."""
+    quick: frozenset[Expr] = frozenset()
+    """Sigmoids that may be those of the device's exp, of x off by up to 3 + 2 |x| ulp, and lose
+    that x is no number: for what is only summed, where a dispatch of its own has 50 instructions
+    for each element."""
     lines: list[str] = field(default_factory=list)
     _known: dict[Expr, str] = field(default_factory=dict)
 
@@ -88,7 +89,7 @@ class Lanes:
         if isinstance(expr, Call) and expr.fn in _VECTOR_CALLS:
             call, value = _VECTOR_CALLS[expr.fn], self.value(expr.args[0])
             return f"{call}({value})" if call.isalpha() else f"{call}{value}"
-        if isinstance(expr, Call) and expr.fn == "sigmoid" and self.quick:
+        if isinstance(expr, Call) and expr in self.quick:
             one, most = f"{vector(self.width)}(1.0)", f"{vector(self.width)}(80.0)"
             return f"{one} / ({one} + exp(min(-{self.value(expr.args[0])}, {most})))"
         if isinstance(expr, Call) and expr.fn in _LANE_CALLS:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from nnjit_studio.compiler.ir.affine import LANES, loads
-from nnjit_studio.compiler.ir.tensor_ir import Expr, Program
+from nnjit_studio.compiler.ir.affine import LANES, loads, walk
+from nnjit_studio.compiler.ir.tensor_ir import Binary, Call, Expr, Program
 from nnjit_studio.compiler.recognize.made_row import ELEMENT, TOTAL, MadeRow
 from nnjit_studio.compiler.wgsl.core.document import Shader
 from nnjit_studio.compiler.wgsl.core.lanes import Lanes
@@ -85,7 +85,8 @@ class Made:
     def load(self, name: str, word: str, row: str) -> list[str]:
         lines = [f"var {name}_added = 0.0;"] if self.adds else []
         for half, end in enumerate(("lo", "hi")):
-            lanes = Lanes(self.program, self._names, self._read, LANES, ELEMENT, quick=True)
+            quick = _own_gates(self.row.value)
+            lanes = Lanes(self.program, self._names, self._read, LANES, ELEMENT, quick)
             value = lanes.value(self.row.value)
             part = [f"let {ELEMENT} = ({word} * 2u + {half}u) * {LANES}u;"]
             if self.row.added is not None:
@@ -115,3 +116,10 @@ class Made:
     def _read(self) -> frozenset[str]:
         exprs: list[Expr] = [e for e in (self.row.value, self.row.added) if e is not None]
         return frozenset(load.buffer for e in exprs for load in loads(e))
+
+
+def _own_gates(value: Expr) -> frozenset[Expr]:
+    """Sigmoids of what they are multiplied by: where that is no number, the product is none."""
+    products = [e for e in walk(value) if isinstance(e, Binary) and e.op == "mul"]
+    pairs = [pair for e in products for pair in ((e.a, e.b), (e.b, e.a))]
+    return frozenset(g for x, g in pairs if g == Call("sigmoid", (x,)))

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pytest
+from exact_native import exact_session
 from grouped_models import Sizes, grouped
 from kernel_harness import run_kernel
+from onnx import helper
+from onnx_models import save
+from run_plan import run_by_kernels
 from wgsl_harness import check_document, has_subgroups, run_program
 
+from nnjit_studio.compiler.importer import import_model
 from nnjit_studio.compiler.importer.generation import import_generation
 from nnjit_studio.compiler.importer.program.fuse_rows import fuse_rows
-from nnjit_studio.compiler.ir.tensor_ir import Axis, Buffer, Load, Program, Stage, Store, Var
+from nnjit_studio.compiler.ir.tensor_ir import (
+    Axis,
+    Buffer,
+    Call,
+    Expr,
+    Load,
+    Program,
+    Stage,
+    Store,
+    Var,
+)
 from nnjit_studio.compiler.oracle.fixture import STORAGE, make_fixture
 from nnjit_studio.compiler.pipeline.wasm import compile_program
 from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl
@@ -24,6 +42,7 @@ from nnjit_studio.records.gpu_candidate import GpuCandidate
 
 SIZES = Sizes(heads=2, shared=2, depth=32, hidden=96, layers=1, vocabulary=64, positions=32)
 INTEGERS = GpuCandidate(4, 1, 4, 16, 1, 64, vec=1)
+X, Y = Value("x", (1, 96), "f32"), Value("y", (1, 64), "f32")
 
 
 @pytest.fixture(scope="module")
@@ -91,16 +110,16 @@ def test_wasm_makes_them_on_every_thread(programs: dict[str, Program], tier: str
         assert np.all(off <= fixture.bound[0].reshape(-1))
 
 
-def test_a_row_that_others_read_too_is_made_once(programs: dict[str, Program]) -> None:
-    whole = programs["elementwise+add"]
+def in_two_steps(whole: Program, change: Callable[[Expr], Expr]) -> tuple[ProgramCall, ProgramCall]:
+    """A row that is changed element by element, then its product as of a program, without more."""
     product = recognize_4bit(whole)
     assert product is not None and product.row is not None
     row = Value("row", (1, 96), "f32")
     index = Var("i")
     maker = Program(
-        "double",
+        "change",
         (Buffer("x", "f32", (1, 96), "input"), Buffer("y", "f32", (1, 96), "output")),
-        (Stage("", (Axis("i", 96),), (Store("y", index, Load("x", index) * 2.0),)),),
+        (Stage("", (Axis("i", 96),), (Store("y", index, change(Load("x", index))),)),),
     )
     names = [product.contraction.b.buffer, product.scale]
     sum_stage = next(s for s in whole.stages if s.init)
@@ -111,10 +130,53 @@ def test_a_row_that_others_read_too_is_made_once(programs: dict[str, Program]) -
     constants = tuple(
         Value(b.name, b.shape, b.dtype, np.zeros(b.shape, STORAGE[b.dtype])) for b in weights
     )
-    x, y = Value("x", (1, 96), "f32"), Value("y", (1, 64), "f32")
-    pair = (
-        ProgramCall(maker, (x,), (row,)),
-        ProgramCall(alone, (row, *constants), (y,)),
-    )
-    assert len(fuse_rows(ImportedCalls((x,), (y,), pair), {}).calls) == 1
-    assert fuse_rows(ImportedCalls((x,), (y, row), pair), {}).calls == pair
+    return ProgramCall(maker, (X,), (row,)), ProgramCall(alone, (row, *constants), (Y,))
+
+
+def test_a_row_that_others_read_too_is_made_once(programs: dict[str, Program]) -> None:
+    pair = in_two_steps(programs["elementwise+add"], lambda x: x * 2.0)
+    (row,) = pair[0].outputs
+    assert len(fuse_rows(ImportedCalls((X,), (Y,), pair), {}).calls) == 1
+    assert fuse_rows(ImportedCalls((X,), (Y, row), pair), {}).calls == pair
+
+
+def test_a_row_that_no_vectors_make_stays_a_step(programs: dict[str, Program]) -> None:
+    """A product that made it would have no template on a GPU."""
+    pair = in_two_steps(programs["elementwise+add"], lambda x: Call("round", (x,)))
+    assert fuse_rows(ImportedCalls((X,), (Y,), pair), {}).calls == pair
+
+
+def test_a_gate_that_is_no_number_makes_none(programs: dict[str, Program]) -> None:
+    """Where the sigmoid does not multiply what it is of, it alone says so."""
+    pair = in_two_steps(programs["elementwise+add"], lambda x: Call("sigmoid", (x,)))
+    (call,) = fuse_rows(ImportedCalls((X,), (Y,), pair), {}).calls
+    _, given = drawn(call.program)
+    given["in0"][0, 3] = np.nan
+    data = compile_wgsl(call.program, None, "wgsl").data
+    (got,) = run_program(call.program, data, given).values()
+    assert np.isnan(got).all()
+
+
+def test_rows_that_differ_in_a_number_stay_rows_of_products(tmp_path: Path) -> None:
+    """Numbers of programs with bytes, such as zero points, become weights where they differ."""
+    rng = np.random.default_rng(1)
+    sizes = {"K": 64, "N": 64, "bits": 4, "block_size": 32, "domain": "com.microsoft"}
+    weights = {
+        "codes": rng.integers(0, 256, (64, 2, 16), np.uint8),
+        "scales": rng.uniform(0.03, 0.06, 128).astype(np.float32),
+        "zeros": rng.integers(0, 256, 64, np.uint8),
+        **{f"c{i}": np.float32(0.5 + i) for i in range(2)},
+    }
+    nodes = []
+    for i in range(2):
+        nodes.append(helper.make_node("Mul", [f"x{i}", f"c{i}"], [f"row{i}"]))
+        given = [f"row{i}", "codes", "scales", "zeros"]
+        nodes.append(helper.make_node("MatMulNBits", given, [f"y{i}"], **sizes))
+    inputs, outputs = ({f"{name}{i}": [1, 64] for i in range(2)} for name in "xy")
+    path = save(tmp_path / "m.onnx", nodes, inputs, outputs, weights, ("", "com.microsoft"))
+    built = import_model(path, tmp_path / "w.bin")
+    assert [w.name for w in built.workloads] == 2 * ["matmul_4bit:1x64x64:f32+elementwise"]
+    feeds = {name: rng.standard_normal((1, 64)).astype(np.float32) for name in inputs}
+    got = run_by_kernels(built, tmp_path / "w.bin", feeds, "simd128")
+    for name, expected in zip(outputs, exact_session(path).run(None, feeds), strict=True):
+        np.testing.assert_allclose(got[name], expected, rtol=1e-4, atol=1e-4)

@@ -23,7 +23,7 @@ from nnjit_studio.compiler.process.handlers.registry import State, handler_of
 from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.compiler.process.table import OPERATIONS
 from nnjit_studio.compiler.spelling import program_for
-from nnjit_studio.errors import ModelError, UserError
+from nnjit_studio.errors import BugError, ModelError, UserError
 from nnjit_studio.records import TIERS
 from nnjit_studio.records.candidate import Candidate
 
@@ -213,6 +213,11 @@ def test_both_ends_agree_on_every_operation(name: str) -> None:
     row = OPERATIONS[name]
     types = get_type_hints(handler_of(row))
     assert list({"state": State, **row.types}.items()) == list(types.items())
+
+
+def test_a_request_of_other_types_is_named(process: CompileProcess) -> None:
+    with pytest.raises(BugError, match="no request of native_tokens: Expected `int`"):
+        process.native_tokens(["one"])  # type: ignore[list-item]
 
 
 def test_a_caller_that_leaves_early_costs_the_next_job_nothing(

@@ -35,7 +35,9 @@ def travelled(message: object) -> bytes:
     ids=["rows", "columns", "scalar", "empty", "flags"],
 )
 def test_arrays_arrive_as_they_are(array: np.ndarray) -> None:  # type: ignore[type-arg]
-    found = codec.decode(travelled({"x": array}), OPERATIONS["reference_tensors"].reply)["x"]
+    found = codec.decode(travelled({"x": array}), OPERATIONS["reference_tensors"].reply, "reply")[
+        "x"
+    ]
     assert (found.dtype, found.shape) == (array.dtype, array.shape)
     assert found.tobytes() == array.tobytes()
 
@@ -47,15 +49,17 @@ def test_programs_are_never_unpickled_on_the_way(tmp_path: Path) -> None:
 
     data = {"w": pickle.dumps(Bomb())}
     for message, made in ((data, dict[str, bytes]), ((data,), OPERATIONS["restore"].request)):
-        assert codec.decode(travelled(message), made) == message
+        assert codec.decode(travelled(message), made, "message") == message
     assert not (tmp_path / "opened").exists()
 
 
 def test_what_is_no_such_message_is_refused() -> None:
     body = travelled(Failure("It failed.", "", "UserError"))
     for wrong in (body, body[:-1], b"", b"\x80\x04}."):
-        with pytest.raises(BugError, match="no tuple"):
-            codec.decode(wrong, OPERATIONS["reference_tensors"].request)
+        with pytest.raises(BugError, match="no request of reference_tensors"):
+            codec.decode(
+                wrong, OPERATIONS["reference_tensors"].request, "request of reference_tensors"
+            )
 
 
 def test_an_object_that_is_no_data_cannot_be_sent() -> None:
