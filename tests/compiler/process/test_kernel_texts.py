@@ -68,9 +68,9 @@ def test_statements_of_the_schedule_lead_to_their_instructions() -> None:
     loops, code = found.passes[0].text, found.passes[-2].text
     _, to_code, _ = maps_of(found.program, loops, code, "wasm", found.buffers)
     assert to_code is not None
-    (only,) = partners(to_code, loops, code, "b0 = in1[$panel*768 + $k*8 + 8]")[-1:]
-    loads = partners(to_code, loops, code, "b0 = in1[$panel*768 + $k*8 + 8]")
-    assert any(line.startswith("(local.set $b0.") and "offset=32" in line for line in loads)
+    (only,) = partners(to_code, loops, code, "B0 = in1[$panel*768 + $k*8 + 8]")[-1:]
+    loads = partners(to_code, loops, code, "B0 = in1[$panel*768 + $k*8 + 8]")
+    assert any(line.startswith("(local.set $B0.") and "offset=32" in line for line in loads)
     assert not any("$acc" in line for line in loads)
     assert "$in1." in only  # how its address moves on
     (store,) = [
