@@ -34,7 +34,7 @@ from nnjit_studio.errors import BundleError
 from nnjit_studio.model import NUMPY_DTYPES, Generation, Plan, TensorSpec
 from nnjit_studio.model.open_plan import OpenPlan
 from nnjit_studio.records import TIERS, Kernel
-from nnjit_studio.support.files import replacing
+from nnjit_studio.support.files import replacing, to_disk
 
 PLAN_FILE = "plan.json"
 PREFILL_FILE, EXTEND_FILE = "prefill.json", "extend.json"
@@ -124,6 +124,7 @@ def write_bundle(
                 f"The bundle {out} was not written: {report.problems[0]}",
                 "Tune or export the model again.",
             )
+        to_disk(part)  # here, so that no more than a rename comes after the last phase
         on_phase("putting the bundle in its place")
     return out
 

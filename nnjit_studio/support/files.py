@@ -35,6 +35,12 @@ def behind(out: Path) -> Path:
     return Path(found)
 
 
+def to_disk(file: Path) -> None:
+    """Wait until a file's bytes are on the disk, which takes seconds of a large one."""
+    with file.open("rb+") as opened:
+        os.fsync(opened.fileno())
+
+
 @contextmanager
 def replacing(
     out: Path, what: str = "The file", raised: type[UserError] = UserError
@@ -60,8 +66,7 @@ def replacing(
                 with part.open("rb") as file, out.open("wb") as opened:
                     shutil.copyfileobj(file, opened)
                 return
-            with part.open("rb+") as file:
-                os.fsync(file.fileno())  # else a crash may leave a name without contents
+            to_disk(part)  # else a crash may leave a name without contents
             os.replace(part, whole)
     except OSError as e:
         raise raised(

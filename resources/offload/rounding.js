@@ -78,6 +78,7 @@ function added(terms, { factor, mixed }, count = 0) {
     squares += value * value;
     count++;
   }
+  if (Math.abs(sum) === Infinity) return [sum, error];
   return [sum, error + factor(count) * (mixed ? Math.min(size, Math.abs(sum) + WALK * Math.sqrt(squares)) : size)];
 }
 
@@ -85,7 +86,9 @@ function added(terms, { factor, mixed }, count = 0) {
 function operation(name, parts, rounding) {
   const [[x, ex], [y, ey] = [0, 0], [z, ez] = [0, 0]] = parts;
   if (name in COMPARED) return [Number(COMPARED[name](x, y)), ex + ey && Math.abs(x - y) <= ex + ey ? Infinity : 0];
-  const rounded = (/** @type {number} */ value, /** @type {number} */ error, unit = UNIT) => /** @type {Bounded} */ ([value, error + unit * Math.abs(value)]);
+  // What is infinite is not rounded: with an infinite error any number would do behind a min.
+  const rounded = (/** @type {number} */ value, /** @type {number} */ error, unit = UNIT) => /** @type {Bounded} */ ([value, Math.abs(value) === Infinity ? error : error + unit * Math.abs(value)]);
+  const clipped = (/** @type {typeof Math.max} */ of) => /** @type {Bounded} */ ([of(x, y), Math.max(of(x + ex, y + ey) - of(x, y), of(x, y) - of(x - ex, y - ey))]);
   switch (name) {
     case "add":
       return rounded(x + y, ex + ey);
@@ -98,9 +101,9 @@ function operation(name, parts, rounding) {
     case "sqrt":
       return rounded(Math.sqrt(x), ex ? (x > ex ? ex / Math.sqrt(x - ex) : Math.sqrt(Math.abs(x) + ex)) : 0, FUNCTIONS);
     case "min":
-      return [Math.min(x, y), Math.max(ex, ey)];
+      return clipped(Math.min);
     case "max":
-      return [Math.max(x, y), Math.max(ex, ey)];
+      return clipped(Math.max);
     case "abs":
       return [Math.abs(x), ex];
     case "neg":

@@ -17,7 +17,7 @@ from nnjit_studio.foreign_wasm.turbo.gate.engines import Node, engine_of
 from nnjit_studio.foreign_wasm.turbo.gate.gain import gain_of
 from nnjit_studio.foreign_wasm.turbo.gate.gate import Settings
 from nnjit_studio.foreign_wasm.turbo.job import Turbo, TurboOptions, turbo
-from nnjit_studio.foreign_wasm.turbo.kept import MOST_KEPT, kept_turbo, make_turbo
+from nnjit_studio.foreign_wasm.turbo.kept import MOST_KEPT, kept_turbo, made_before, make_turbo
 from nnjit_studio.foreign_wasm.turbo.licence import licence_of
 from nnjit_studio.foreign_wasm.turbo.models import runtime_of
 from nnjit_studio.foreign_wasm.turbo.outputs import outputs_for
@@ -184,9 +184,14 @@ def test_the_cache_keeps_the_modules_that_were_used_last(
     for n, file in enumerate(files):
         file.write_bytes(whole + bytes([0, 2, 0, n]))
     node, folder = TurboOptions(target="node"), tmp_path / "kept"
-    for second, file in enumerate([*files[:-1], files[0], files[-1]]):
+    for second, file in enumerate(files[:-1]):
         place = make_turbo(file, node, print, folder)
         os.utime(place.parent, (second, second))  # one after the other, by any clock
+    assert made_before(files[0], node, folder)  # a use that makes nothing counts
+    gone = folder / "gone"
+    gone.symlink_to("removed-by-another-studio")
+    make_turbo(files[-1], node, print, folder)
+    gone.unlink()
     left = {place.parent for f in files if (place := kept_turbo(f, node, folder)).is_file()}
     assert left == set(folder.iterdir()) and len(left) == MOST_KEPT
     assert kept_turbo(files[1], node, folder).parent not in left

@@ -238,7 +238,9 @@ def test_candidates_for_a_bundle_are_those_that_were_nearest_to_the_best_of_a_de
     assert best_measured(records) == [*sorted([TILES[1], TILES[2]], key=str), TILES[0]]
 
 
-def test_an_export_that_is_stopped_writes_nothing(bench: Workbench, tmp_path: Path) -> None:
+def test_an_export_that_is_stopped_writes_nothing(
+    bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan = Plan("m", (), (), (), (PlanStep("return"),), 0, 0)
     (tmp_path / "weights").touch()
     bench.model.adopt(model_of(plan, tmp_path / "weights"))
@@ -252,4 +254,10 @@ def test_an_export_that_is_stopped_writes_nothing(bench: Workbench, tmp_path: Pa
 
     with pytest.raises(UserError, match=r"^The export was cancelled"):
         export(bench.model, out, on_phase=stop)
+    assert not out.exists()
+
+    # The disk may take seconds of a large one.
+    monkeypatch.setattr("os.fsync", lambda _: bench.page.cancel())
+    with pytest.raises(UserError, match=r"^The export was cancelled"):
+        export(bench.model, out)
     assert not out.exists()

@@ -33,8 +33,7 @@ TILE_TIPS = {
     "r1": "depth of a reduction block",
 }  # fmt: skip
 BUSY = "{}: wait, or stop it (Shift+F5)."
-"""What runs is in the way."""
-"""The answer to a candidate that cannot be measured now."""
+"""The answer to a candidate that cannot be measured now, of what runs."""
 
 
 def rules_text(verdicts: Iterable[Verdict]) -> str:

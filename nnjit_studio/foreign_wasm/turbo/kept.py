@@ -5,6 +5,7 @@ Each update of an engine or of a module leaves one behind, so those used longest
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -40,6 +41,22 @@ def kept_turbo(module: Path, options: TurboOptions, folder: Path | None = None) 
     return folder / f"{made_of[:16]}-{made_by[:8]}" / f"{module.stem}.turbo.wasm"
 
 
+def made_before(module: Path, options: TurboOptions, folder: Path | None = None) -> Path | None:
+    """The faster form of a module if it is in the cache, which counts as a use of it.
+
+    Raises
+    ------
+    TargetError
+        When the engine of the options is not there.
+    """
+    place = kept_turbo(module, options, folder)
+    if not place.is_file():
+        return None
+    with contextlib.suppress(OSError):  # a cache that may only be read still serves
+        os.utime(place.parent)
+    return place
+
+
 def make_turbo(module: Path, options: TurboOptions, note: Note, folder: Path | None = None) -> Path:
     """The faster form of a module, made if it is not in the cache, which keeps those used last.
 
@@ -48,11 +65,18 @@ def make_turbo(module: Path, options: TurboOptions, note: Note, folder: Path | N
     UserError, TargetError, PageError
         As :func:`~nnjit_studio.foreign_wasm.turbo.job.turbo`; nothing is kept then.
     """
+    if found := made_before(module, options, folder):
+        return found
     place = kept_turbo(module, options, folder)
-    if not place.is_file():
-        turbo(module, place, options, note)
+    turbo(module, place, options, note)
     os.utime(place.parent)
-    others = sorted(place.parent.parent.iterdir(), key=lambda kept: -kept.stat().st_mtime)
-    for old in others[MOST_KEPT:]:
+    for old in sorted(place.parent.parent.iterdir(), key=_used, reverse=True)[MOST_KEPT:]:
         shutil.rmtree(old, ignore_errors=True)
     return place
+
+
+def _used(kept: Path) -> float:
+    try:
+        return kept.stat().st_mtime
+    except FileNotFoundError:  # another Studio has just removed it
+        return 0

@@ -14,7 +14,7 @@ from nnjit_studio.foreign_wasm.inspection.hotspots.pages import Sampling
 from nnjit_studio.foreign_wasm.inspection.hotspots.records import Hotspots
 from nnjit_studio.foreign_wasm.inspection.hotspots.runtimes import sample_case
 from nnjit_studio.foreign_wasm.turbo.job import TurboOptions
-from nnjit_studio.foreign_wasm.turbo.kept import kept_turbo, make_turbo
+from nnjit_studio.foreign_wasm.turbo.kept import made_before, make_turbo
 from nnjit_studio.model import NUMPY_DTYPES, TensorSpec
 from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.model.native_run import NativeRun, NodeTime
@@ -137,10 +137,9 @@ def make_refused_faster(model: ModelOnPage, peer: Peer, on_phase: OnPhase) -> Pa
 def faster_module(model: ModelOnPage, peer: Peer) -> Path | None:
     """The faster form of ONNX Runtime Web's module if it was made before."""
     try:
-        place = kept_turbo(peer.module, _options(model))
+        return made_before(peer.module, _options(model))
     except TargetError:  # without an engine none was made
         return None
-    return place if place.is_file() else None
 
 
 def _options(model: ModelOnPage) -> TurboOptions:

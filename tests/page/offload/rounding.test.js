@@ -75,3 +75,25 @@ test("an element is told by its place in the output, with the operations of the 
     assert.equal(explained(nest, 0, i, inputs, right * (1 + 2 ** -19), right, false), false, `element ${i}`);
   });
 });
+
+test("a clipped or infinite sum explains no other number", () => {
+  const bits = (/** @type {number} */ x) => ["const", new Uint32Array(Float32Array.of(x).buffer)[0]];
+  const sum = ["reduce", [[0, 4]], ["load", 0, 0, [0, 1]]];
+  const infinite = [1, Infinity, 2, 3];
+  /** @type {[string, any, number[], number, number][]} */
+  const cases = [
+    ["min of infinity", ["min", sum, bits(6)], infinite, 3, 6],
+    ["select of infinity", ["select", ["lt", sum, bits(6)], sum, bits(6)], infinite, 3, 6],
+    ["one part of infinity", ["div", bits(1), ["add", bits(1), sum]], infinite, 3, 0],
+    ["a sum far below zero", ["max", sum, bits(0)], [-1e6, -2e6, -1e6, -3e6], 0.3, 0],
+  ];
+  for (const [name, formula, loaded, wrong, right] of cases) {
+    const inputs = [loaded, []].map((values) => new Uint8Array(Float32Array.from(values).buffer));
+    /** @type {any} */
+    const nest = { ...dot, inputs: [16], terms: 4, outputs: [{ result: true, dims: [], formula }] };
+    for (const mixed of [true, false]) {
+      assert.equal(explained(nest, 0, 0, inputs, wrong, right, mixed), false, name);
+      assert.equal(explained(nest, 0, 0, inputs, right, right, mixed), true, name);
+    }
+  }
+});
