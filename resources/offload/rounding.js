@@ -22,11 +22,18 @@ const WALK = 4;
 /** @type {Record<string, (x: number, y: number) => boolean>} */
 const COMPARED = { lt: (x, y) => x < y, le: (x, y) => x <= y, gt: (x, y) => x > y, ge: (x, y) => x >= y, eq: (x, y) => x === y, ne: (x, y) => x !== y };
 
+/** Thrown where no finite bound is known: nothing is explained then, since behind a min any number would be. */
+const UNBOUNDED = Symbol("unbounded");
+const bounded = (/** @type {number} */ error) => {
+  if (error === Infinity) throw UNBOUNDED;
+  return error;
+};
+
 const always = (/** @type {number} */ n) => (n * UNIT < 0.5 ? (n * UNIT) / (1 - n * UNIT) : Infinity);
 const probably = (/** @type {number} */ n) => Math.min(always(n), Math.expm1(CONFIDENCE * Math.sqrt(n) * UNIT));
 
 /**
- * Whether both a kernel's result and the loop's are roundings of what the nest says.
+ * Whether both a kernel's result and the loop's are roundings of what the nest says, as far as a bound is known.
  * @param {Nest} nest @param {number} output @param {number} element
  * @param {Uint8Array[]} inputs of the nest, a last one of its scalars
  * @param {number} ours @param {number} theirs
@@ -37,11 +44,16 @@ export function explained(nest, output, element, inputs, ours, theirs, mixed) {
   for (let rest = element, dims = nest.outputs[output].dims, d = dims.length - 1; d >= 0; rest = Math.floor(rest / dims[d--][1])) at[d] = rest % dims[d][1];
   const given = inputs.map((bytes) => new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4));
   const scope = { inputs: given, scalars: given[nest.inputs.length], at, terms: nest.terms, mixed };
-  // The order of a kernel is not known, but that it is a tree of many sums; a loop may add one by one.
-  const [value, error] = evaluate(nest.outputs[output].formula, { ...scope, rounding: nest.rounding, factor: probably });
-  if (!(Math.abs(ours - value) <= error + TINY)) return false;
-  const [, most] = evaluate(nest.outputs[output].formula, { ...scope, rounding: 0, factor: mixed ? probably : always });
-  return Math.abs(theirs - value) <= most + TINY;
+  try {
+    // The order of a kernel is not known, but that it is a tree of many sums; a loop may add one by one.
+    const [value, error] = evaluate(nest.outputs[output].formula, { ...scope, rounding: nest.rounding, factor: probably });
+    if (!(Math.abs(ours - value) <= error + TINY)) return false;
+    const [, most] = evaluate(nest.outputs[output].formula, { ...scope, rounding: 0, factor: mixed ? probably : always });
+    return Math.abs(theirs - value) <= most + TINY;
+  } catch (reason) {
+    if (reason === UNBOUNDED) return false;
+    throw reason;
+  }
 }
 
 /** @param {Formula} formula @param {Scope} scope @returns {Bounded} */
@@ -79,7 +91,7 @@ function added(terms, { factor, mixed }, count = 0) {
     count++;
   }
   if (Math.abs(sum) === Infinity) return [sum, error];
-  return [sum, error + factor(count) * (mixed ? Math.min(size, Math.abs(sum) + WALK * Math.sqrt(squares)) : size)];
+  return [sum, error + bounded(factor(count)) * (mixed ? Math.min(size, Math.abs(sum) + WALK * Math.sqrt(squares)) : size)];
 }
 
 /** @param {string} name @param {Bounded[]} parts @param {number} rounding of what is multiplied @returns {Bounded} */
@@ -97,7 +109,7 @@ function operation(name, parts, rounding) {
     case "mul":
       return rounded(x * y, Math.abs(x) * ey + Math.abs(y) * ex + ex * ey, UNIT + rounding);
     case "div":
-      return rounded(x / y, Math.abs(y) > ey ? (ex + Math.abs(x / y) * ey) / (Math.abs(y) - ey) : Infinity, FUNCTIONS);
+      return rounded(x / y, bounded(Math.abs(y) > ey ? (ex + Math.abs(x / y) * ey) / (Math.abs(y) - ey) : Infinity), FUNCTIONS);
     case "sqrt":
       return rounded(Math.sqrt(x), ex ? (x > ex ? ex / Math.sqrt(x - ex) : Math.sqrt(Math.abs(x) + ex)) : 0, FUNCTIONS);
     case "min":

@@ -97,3 +97,20 @@ test("a clipped or infinite sum explains no other number", () => {
     }
   }
 });
+
+test("behind a divisor that may be 0, or a sum without a bound, nothing is explained", () => {
+  const bits = (/** @type {number} */ x) => ["const", new Uint32Array(Float32Array.of(x).buffer)[0]];
+  const [x, many] = [["load", 0, 0], ["sum", ["load", 0, 0], bits(1)]];
+  /** @type {[any, number][]} */
+  const cases = [
+    [["div", bits(1), ["add", bits(1), ["div", x, bits(0)]]], 1],
+    [["min", ["div", bits(1), ["add", x, bits(-1)]], bits(6)], 1],
+    [["min", many, bits(6)], 2 ** 24],
+  ];
+  for (const [formula, terms] of cases) {
+    const inputs = [[1], []].map((values) => new Uint8Array(Float32Array.from(values).buffer));
+    /** @type {any} */
+    const nest = { ...dot, inputs: [4], terms, outputs: [{ result: true, dims: [], formula }] };
+    assert.equal(explained(nest, 0, 0, inputs, 0.3, 0.3, false), false, JSON.stringify(formula));
+  }
+});
