@@ -27,7 +27,7 @@ def _docks(t: Theme) -> str:
     QDockWidget {{ font-weight: 600; }}
     QDockWidget::title {{ background: {t.surface}; padding: 7px 10px 4px 10px;
         border-bottom: 1px solid {t.line}; }}
-    QTabBar {{ qproperty-drawBase: 0; background: {t.window}; }}
+    QTabBar {{ qproperty-drawBase: 0; qproperty-elideMode: ElideNone; background: {t.window}; }}
     QTabBar::tab {{ background: transparent; color: {t.muted}; padding: 6px 9px;
         border: none; border-bottom: 2px solid transparent; }}
     QTabBar::tab:hover {{ color: {t.text}; }}
