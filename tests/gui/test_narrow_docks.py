@@ -61,7 +61,7 @@ def test_the_live_tab_scrolls_where_its_plot_would_be_too_low(qtbot, window):
 
 
 def test_tabs_without_room_keep_their_names_and_scroll(window):
-    """"Pr…" and "Te…" stood there in a window of twice the scale."""
+    """ "Pr…" and "Te…" stood there in a window of twice the scale."""
     stage = window.docks.stage
     bars = [bar for bar in stage.findChildren(QTabBar) if bar.isVisible()]
     assert bars
