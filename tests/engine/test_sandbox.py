@@ -67,7 +67,7 @@ def test_what_both_have_is_no_sandbox(page: str, own: str, expected: Confinement
     ("told", "on", "text"),
     [
         (Sandbox(), True, "on by its flags"),
-        (Sandbox("--no-sandbox"), False, "off, by --no-sandbox"),
+        (Sandbox("--no-sandbox"), False, "off, by the option it was started with"),
         (Sandbox("", Confinement(True, True)), True, "on"),
         (Sandbox("--no-sandbox", Confinement(True, True)), True, "on"),
         (Sandbox("", Confinement(False, False)), False, "off"),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QEvent, QPoint
+from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtGui import QHelpEvent
-from PySide6.QtWidgets import QApplication, QToolTip
+from PySide6.QtWidgets import QApplication, QTabBar, QToolTip
 
 from nnjit_studio.ui.profile.roofline import StepRoofline
 from nnjit_studio.ui.widgets.panel import chooser
@@ -58,3 +58,12 @@ def test_the_live_tab_scrolls_where_its_plot_would_be_too_low(qtbot, window):
     live.resize(900, 200)
     live.show()
     assert live.parts.height() >= 200 and live.plot.plot.height() > 100
+
+
+def test_tabs_without_room_keep_their_names_and_scroll(window):
+    """ "Pr…" and "Te…" stood there in a window of twice the scale."""
+    stage = window.docks.stage
+    bars = [bar for bar in stage.findChildren(QTabBar) if bar.isVisible()]
+    assert bars
+    assert {bar.elideMode() for bar in bars} == {Qt.TextElideMode.ElideNone}
+    assert all(bar.usesScrollButtons() for bar in bars)

@@ -8,6 +8,7 @@ from gui_fakes import candidates, finish, play, small_model
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.commands import actions as registry
+from nnjit_studio.ui.dock.job_table import OPENING
 from nnjit_studio.ui.files import unfinished_session as unfinished
 from nnjit_studio.ui.profile.dock import profile_job
 from nnjit_studio.ui.state.jobs import JobProblem
@@ -39,8 +40,10 @@ def first(state):
 
 def test_an_empty_lite_space_of_a_running_session_does_not_ask_to_start_one(state):
     workload = state.by_share()[0]
+    assert describe(None).startswith("Open a model")
+    assert describe(None, "open") == OPENING
     assert describe(workload).startswith("Start tuning (F5)")
-    assert describe(workload, tuning=True).startswith("The untuned model is measured first")
+    assert describe(workload, "tune").startswith("The untuned model is measured first")
 
 
 def test_settings_that_the_default_kernel_has_not_are_dashes():

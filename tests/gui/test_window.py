@@ -494,7 +494,7 @@ def test_badges_are_shown_with_their_reason(qtbot, window, workbench):
     def tips():
         return {w.toolTip() for w in window.header.findChildren(object, "badge") if w.isVisible()}
 
-    assert tips() == {"The sandbox is off, by --no-sandbox."}
+    assert tips() == {"The sandbox is off, by the option it was started with."}
     half = Sandbox(seen=Confinement(namespaces=True, filtered=False))
     for known in (half, replace(half, seen=Confinement(True, True))):  # once the page is there
         workbench.sandbox = known

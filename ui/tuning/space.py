@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QComboBox, QSizePolicy
 from nnjit_studio.model.readable import words_of
 from nnjit_studio.records.gpu_candidate import GpuCandidate, candidate_of
 from nnjit_studio.ui.dock.candidates import GLYPHS, TILE_TIPS, state_column
+from nnjit_studio.ui.dock.job_table import OPENING
 from nnjit_studio.ui.state.plan import PLAN, PlanProgress, PlanRow
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.state.workload import CandidateRow, WorkloadProgress
@@ -140,7 +141,7 @@ class SpacePanel(TablePanel):
     def tell_nothing(self) -> None:
         super().tell_nothing()
         if not self.model.rows:
-            self.nothing.say(describe(self._wanted(), self._session.busy == "tune"))
+            self.nothing.say(describe(self._wanted(), self._session.busy))
 
     def _wanted(self) -> WorkloadProgress | None:
         state = self._session.state
@@ -217,10 +218,13 @@ def _label(w: WorkloadProgress) -> str:
     return f"{share}{words_of(w.workload.key)}{uses}"
 
 
-def describe(workload: WorkloadProgress | None, tuning: bool = False) -> str:
-    """The line above the table: how small the lite space is, and what is known of it."""
+def describe(workload: WorkloadProgress | None, running: str = "") -> str:
+    """The line above the table: how small the lite space is, and what is known of it.
+
+    ``running`` is the session's job.
+    """
     if workload is None:
-        return "Open a model to see its lite spaces."
+        return OPENING if running == "open" else "Open a model to see its lite spaces."
     if isinstance(workload, PlanProgress):
         return (
             f"{workload.total} ways one choice away, of {text.count(workload.naive_size)} in all, "
@@ -228,7 +232,7 @@ def describe(workload: WorkloadProgress | None, tuning: bool = False) -> str:
         )
     if not workload.workload.tunable:
         return "This workload has no schedule template: it runs its default kernel."
-    if not workload.total and tuning:
+    if not workload.total and running == "tune":
         return "The untuned model is measured first; then this workload's candidates are listed."
     if not workload.total:
         return (

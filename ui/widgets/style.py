@@ -27,7 +27,7 @@ def _docks(t: Theme) -> str:
     QDockWidget {{ font-weight: 600; }}
     QDockWidget::title {{ background: {t.surface}; padding: 7px 10px 4px 10px;
         border-bottom: 1px solid {t.line}; }}
-    QTabBar {{ qproperty-drawBase: 0; background: {t.window}; }}
+    QTabBar {{ qproperty-drawBase: 0; qproperty-elideMode: ElideNone; background: {t.window}; }}
     QTabBar::tab {{ background: transparent; color: {t.muted}; padding: 6px 9px;
         border: none; border-bottom: 2px solid transparent; }}
     QTabBar::tab:hover {{ color: {t.text}; }}
@@ -153,6 +153,8 @@ def _buttons(t: Theme) -> str:
     QToolButton:disabled {{ color: {t.edge}; }}
     QToolButton[popupMode="2"] {{ padding-right: 14px; }}
     QToolButton::menu-button {{ border: none; }}
+    QTabBar QToolButton {{ padding: 0; color: {t.text}; background: {t.window}; }}
+    QTabBar::scroller {{ width: 22px; }}
     """
 
 

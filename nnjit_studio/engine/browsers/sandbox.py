@@ -51,7 +51,8 @@ class Sandbox:
     def __str__(self) -> str:
         if self.on:
             return "on by its flags" if self.seen is None else "on"
-        reason = f", by {self.off_by}" if self.off_by else ""
+        by = "the option it was started with" if self.asked_off else self.off_by
+        reason = f", by {by}" if by else ""
         if self.seen is not None and self.seen.namespaces:
             return f"off in part{reason}: system calls are not filtered"
         if self.seen is not None and self.seen.filtered:
