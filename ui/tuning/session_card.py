@@ -89,14 +89,13 @@ class SessionCard(QFrame):
         self.setObjectName("message")
         named(self, "Result of the session")
         self._session, self._shown = session, session.state.summary
-        self.title = QLabel()
+        self.title = ElidedLabel()
         self.title.setFont(scaled_font(self.font(), 1.15, bold=True))
         self.worth = ElidedLabel()
         self.tried = quiet(ElidedLabel())
         self.left = quiet(ElidedLabel())
         self.warning = named(QLabel(alignment=Qt.AlignmentFlag.AlignCenter), "Machine")
         self.warning.setObjectName("badge")
-        self.title.setTextFormat(Qt.TextFormat.PlainText)
         self.buttons = [
             _button(name, actions[action]) for action, name in BUTTONS.items() if action in actions
         ]
