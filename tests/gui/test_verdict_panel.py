@@ -37,6 +37,16 @@ def test_each_state_is_drawn_and_leads_on(panel, state, theme):
     assert ("ONNX Runtime Web" in panel.bars.accessibleName()) and panel.height() < 130
 
 
+def test_the_narrowest_window_has_the_whole_headline_and_every_column(panel):
+    panel.show()
+    panel.resize(1280, panel.height())
+    for verdict in (STATES["faster"], STATES["slower"], STATES["measuring"]):
+        panel.show_verdict(verdict)
+        panel.grab()
+        assert panel.words.shown() == panel.words.text()
+        assert len(panel.bars.columns()) == 4
+
+
 def test_what_was_never_compared_is_not_measured_again(panel):
     panel.show_verdict(None, "Opened while another job ran.")
     assert (panel.headline, panel.first.text()) == ("Not compared yet", COMPARE)

@@ -17,7 +17,7 @@ from nnjit_studio.verdict.peers import VERSION
 from nnjit_studio.verdict.result import Verdict
 from nnjit_studio.verdict.text import explanation, figure, table
 
-WORDS = 18
+WORDS = 14
 """Pixels of the words after the large figure."""
 SIZE = "14 MB"
 INSTALL = f"Install {VERSION}, {SIZE}"
@@ -76,7 +76,7 @@ class VerdictPanel(Panel):
         buttons = vbox(self.first, self.second, None, spacing=6)
         for button in (self.first, self.second):
             _keep_width(button)
-        hbox((words, 2), (self.bars, 5), buttons, on=self._whole, margins=(14, 4, 14, 4),
+        hbox((words, 1), (self.bars, 2), buttons, on=self._whole, margins=(14, 4, 14, 4),
              spacing=20)  # fmt: skip
         self.unfold = push_button("Show the bars", "Show the bars", act=lambda: self.fold(False))
         hbox((self.line, 1), self.unfold, on=self._folded, margins=(14, 3, 14, 3))
