@@ -29,6 +29,7 @@ from nnjit_studio.compiler.onnx_file.check import opset_of
 from nnjit_studio.compiler.onnx_file.native import native_session
 from nnjit_studio.compiler.oracle.onnx_reference import reads
 from nnjit_studio.errors import UserError
+from nnjit_studio.support.phases import OnPhase, quiet
 
 Feeds = Mapping[str, NDArray[Any]]
 Port: TypeAlias = onnx.ValueInfoProto
@@ -95,7 +96,7 @@ def by_row(
     model: onnx.ModelProto,
     feeds: Feeds,
     max_error: float,
-    on_phase: Callable[[str], object] = lambda phase: None,
+    on_phase: OnPhase = quiet,
 ) -> Kept:
     """The model with as many products in 8 bits as keep the error of its outputs on these inputs.
 
@@ -139,7 +140,7 @@ def _most(
     saved: Sequence[float],
     error: Callable[[Sequence[int]], float],
     limit: float,
-    on_phase: Callable[[str], object] = lambda phase: None,
+    on_phase: OnPhase = quiet,
 ) -> Sequence[int]:
     """Places to take, the cheapest in error by what they save first; errors add up as squares."""
     alone: list[float] = []

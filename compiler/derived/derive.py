@@ -27,6 +27,7 @@ from nnjit_studio.model.recipe import (
     Derived,
     Recipe,
 )
+from nnjit_studio.support.phases import OnPhase, quiet
 
 Feeds = Mapping[str, NDArray[Any]]
 T = TypeVar("T")
@@ -40,7 +41,7 @@ def derive(
     out: Path,
     recipe: Recipe,
     feeds: Feeds,
-    on_phase: Callable[[str], object] = lambda phase: None,
+    on_phase: OnPhase = quiet,
 ) -> Derived:
     """Write the file that a recipe makes.
 

@@ -15,10 +15,11 @@ from typing import Any
 
 from nnjit_studio.compiler.process import codec, worker
 from nnjit_studio.compiler.process.operations import Failure
-from nnjit_studio.compiler.process.table import OPERATIONS, OnPhase, Operation, quiet
+from nnjit_studio.compiler.process.table import OPERATIONS, Operation
 from nnjit_studio.errors import BugError, ModelError, NnjitError, UnsupportedOpError, UserError
 from nnjit_studio.support.interrupts import unheard
 from nnjit_studio.support.limits import SECONDS, ran_out
+from nnjit_studio.support.phases import OnPhase, quiet
 from nnjit_studio.support.temporary import process_folder
 
 ERRORS: dict[str, type[NnjitError]] = {

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from nnjit_studio.compiler.process.child import Child
 from nnjit_studio.compiler.process.operations import Operations
 from nnjit_studio.compiler.process.results import AnySizeModel
-from nnjit_studio.compiler.process.table import OnPhase, quiet
 from nnjit_studio.errors import CompileError
 from nnjit_studio.model import Workload
 from nnjit_studio.model.open_plan import OpenPlan
 from nnjit_studio.records import Fixture, Kernel
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import parse_candidate
+from nnjit_studio.support.phases import OnPhase, quiet
 
 MEMORY_BYTES = 16 * 2**30
 KEPT_FIXTURE_BYTES = 64 * 2**20

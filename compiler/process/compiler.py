@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from nnjit_studio.compiler.process.client import CompileProcess
 from nnjit_studio.compiler.process.operations import Compiled
 from nnjit_studio.compiler.process.results import KernelTexts
-from nnjit_studio.compiler.process.table import OnPhase, quiet
 from nnjit_studio.compiler.version import COMPILER_VERSION
 from nnjit_studio.errors import CompileError
 from nnjit_studio.model import Workload
 from nnjit_studio.records import CompileResult, Fixture, Kernel
 from nnjit_studio.records.candidate import settings_of
 from nnjit_studio.records.gpu_candidate import AnyCandidate
+from nnjit_studio.support.phases import OnPhase, quiet
 
 
 @dataclass(frozen=True)

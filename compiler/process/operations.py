@@ -18,7 +18,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from nnjit_studio.compiler.process.results import DeviceKernels, ImportedModel, PassText
-from nnjit_studio.compiler.process.table import LONG, OnPhase, operation, quiet
+from nnjit_studio.compiler.process.table import LONG, operation
 from nnjit_studio.errors import CompileError
 from nnjit_studio.model import Generation, GenerationRequest, ImportOptions, Workload
 from nnjit_studio.model.native_run import NativeRun
@@ -27,6 +27,7 @@ from nnjit_studio.model.survey import Obstacle, Survey
 from nnjit_studio.records import Fixture, Kernel
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import AnyCandidate
+from nnjit_studio.support.phases import OnPhase, quiet
 
 _IMPORT = "The import of {path.name!r}"
 _OPENING = "Opening {path.name!r} in native ONNX Runtime"

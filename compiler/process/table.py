@@ -10,16 +10,12 @@ from typing import Any, TypeVar, cast, get_type_hints
 
 from nnjit_studio.errors import NnjitError
 from nnjit_studio.support.limits import PATIENCE, SECONDS
+from nnjit_studio.support.phases import quiet
 
 COMPILE_TIMEOUT_S = 20.0
 LONG = PATIENCE * SECONDS
 """Seconds that work on a stranger's model may take."""
-OnPhase = Callable[[str], None]
 Declared = TypeVar("Declared", bound=Callable[..., Any])
-
-
-def quiet(phase: str) -> None:
-    """Takes no notice of a phase."""
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from nnjit_studio.generation.beside import Spelling, Tokenizer, stop_tokens
 from nnjit_studio.generation.texts import compare
 from nnjit_studio.model import Generated, GenerationRequest, Sampling, Token
 from nnjit_studio.records.backend import Backend
+from nnjit_studio.support.phases import OnPhase
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.open_model import import_decoder
 from nnjit_studio.workbench.page import EnginePage
-from nnjit_studio.workbench.phases import OnPhase
 
 CANCELLED = "cancelled"
 

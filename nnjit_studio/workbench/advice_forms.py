@@ -16,8 +16,8 @@ from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.model.recipe import OUTPUTS, Derived, Recipe
 from nnjit_studio.records import TIERS
 from nnjit_studio.records.backend import WASM, Backend
+from nnjit_studio.support.phases import OnPhase, quiet
 from nnjit_studio.workbench.model import ModelOnPage
-from nnjit_studio.workbench.phases import OnPhase, quiet
 from nnjit_studio.workbench.runners import tiers_of_backend
 
 BASE = "untouched"

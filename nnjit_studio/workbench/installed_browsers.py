@@ -9,8 +9,8 @@ from nnjit_studio.analysis.browsers import BrowserComparison
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.runner.kept_page import keep_page
 from nnjit_studio.errors import UserError
+from nnjit_studio.support.phases import OnPhase
 from nnjit_studio.tuner.events import Event, RoundDone
-from nnjit_studio.workbench.phases import OnPhase
 from nnjit_studio.workbench.side_by_side import compare_browsers
 from nnjit_studio.workbench.workbench import Workbench
 

@@ -26,8 +26,9 @@ from nnjit_studio.model import (
 )
 from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.model.memory import check_fits, forecast
+from nnjit_studio.support.phases import OnPhase, quiet
 from nnjit_studio.workbench.page import EnginePage
-from nnjit_studio.workbench.phases import DONE, OnPhase, Phases, quiet
+from nnjit_studio.workbench.phases import DONE, Phases
 from nnjit_studio.workbench.stored_plan import stored_ways
 
 log = logging.getLogger(__name__)

@@ -26,8 +26,8 @@ from nnjit_studio.model import ImportOptions
 from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.backend import Backend, choose_backend
 from nnjit_studio.records.lab import is_lab, lab_of, lab_target
+from nnjit_studio.support.phases import OnPhase
 from nnjit_studio.support.temporary import process_folder
-from nnjit_studio.workbench.phases import OnPhase
 from nnjit_studio.workbench.runners import (
     compiler_version,
     connect_device,

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
-OnPhase = Callable[[str], None]
+from nnjit_studio.support.phases import OnPhase, quiet
+
 DONE = "done"
 """Said in place of a phase where the last one ended."""
-
-
-def quiet(phase: str) -> None:
-    """Tell nobody."""
 
 
 class Phases:

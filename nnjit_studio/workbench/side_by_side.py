@@ -10,9 +10,9 @@ from typing import Protocol, TypeVar
 from nnjit_studio.analysis.browsers import BrowserComparison, Crossing, Winner
 from nnjit_studio.errors import UserError
 from nnjit_studio.model.feeds import Feeds
+from nnjit_studio.support.phases import OnPhase
 from nnjit_studio.tuner.events import Event
 from nnjit_studio.workbench.jobs.crossing import cross, winners
-from nnjit_studio.workbench.phases import OnPhase
 from nnjit_studio.workbench.workbench import Workbench
 
 T = TypeVar("T")

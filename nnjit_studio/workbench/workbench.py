@@ -14,6 +14,7 @@ from nnjit_studio.engine.browsers.sandbox import UNTOUCHED, Sandbox
 from nnjit_studio.model import GenerationRequest, ImportOptions
 from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.records.backend import WASM, Backend
+from nnjit_studio.support.phases import OnPhase, quiet
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.open_model import (
     OpenModel,
@@ -23,7 +24,7 @@ from nnjit_studio.workbench.open_model import (
     import_sizes,
 )
 from nnjit_studio.workbench.page import EnginePage
-from nnjit_studio.workbench.phases import OnPhase, Phases, quiet
+from nnjit_studio.workbench.phases import Phases
 from nnjit_studio.workbench.tuning import Tuning
 
 AS_IT_IS = ImportOptions()

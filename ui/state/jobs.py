@@ -12,10 +12,10 @@ from typing import Any
 from PySide6.QtCore import QObject
 
 from nnjit_studio.errors import BugError, NnjitError, UserError
+from nnjit_studio.support.phases import OnPhase
 from nnjit_studio.ui.state.window_words import in_window
 from nnjit_studio.ui.widgets.worker import Worker
 from nnjit_studio.workbench import Workbench, jobs
-from nnjit_studio.workbench.phases import OnPhase
 
 EXAMINE = "examine"
 """The job that examines the machine; a model that is opened during it waits for its end."""

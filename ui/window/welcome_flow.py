@@ -11,13 +11,13 @@ from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from nnjit_studio.doctor.checks import Check, checks
 from nnjit_studio.doctor.examination import examine
+from nnjit_studio.support.phases import OnPhase
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.files import recent
 from nnjit_studio.ui.state.jobs import EXAMINE, Job, JobProblem
 from nnjit_studio.ui.window.welcome import FAILED, GAVE_WAY, STOPPED, Welcome
 from nnjit_studio.verdict.store import last_verdicts
 from nnjit_studio.workbench import Workbench
-from nnjit_studio.workbench.phases import OnPhase
 
 SETTLE_MS = 500
 """What is measured of a model that was opened comes first: it begins at once."""

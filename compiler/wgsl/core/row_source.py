@@ -84,8 +84,8 @@ class Made:
 
     def load(self, name: str, word: str, row: str) -> list[str]:
         lines = [f"var {name}_added = 0.0;"] if self.adds else []
+        quick = _own_gates(self.row.value)
         for half, end in enumerate(("lo", "hi")):
-            quick = _own_gates(self.row.value)
             lanes = Lanes(self.program, self._names, self._read, LANES, ELEMENT, quick)
             value = lanes.value(self.row.value)
             part = [f"let {ELEMENT} = ({word} * 2u + {half}u) * {LANES}u;"]

@@ -28,6 +28,7 @@ from nnjit_studio.model import TensorSpec
 from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.model.recipe import CONSTANTS, HALVED, OUTPUTS, Recipe
 from nnjit_studio.support.files import replacing
+from nnjit_studio.support.phases import OnPhase, quiet
 from nnjit_studio.support.processes import usable_cores
 from nnjit_studio.verdict.measure import Visits
 from nnjit_studio.workbench.advice_forms import (
@@ -40,7 +41,6 @@ from nnjit_studio.workbench.advice_forms import (
 )
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.page import SystemClock
-from nnjit_studio.workbench.phases import OnPhase, quiet
 
 NATIVE, OWN = "ONNX Runtime in float32", "the untouched model in our engine"
 

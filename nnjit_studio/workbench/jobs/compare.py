@@ -13,9 +13,9 @@ from nnjit_studio.errors import NnjitError, UserError
 from nnjit_studio.model import Plan, PlanStep
 from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.backend import WASM, Backend
+from nnjit_studio.support.phases import OnPhase, quiet
 from nnjit_studio.workbench.jobs.timing import PROFILE_RUNS, time_steps, warm_up
 from nnjit_studio.workbench.model import ModelOnPage
-from nnjit_studio.workbench.phases import OnPhase, quiet
 
 UPLOAD, READBACK = "upload", "readback"
 

@@ -8,10 +8,10 @@ from nnjit_studio.analysis.browsers import Crossing, Winner
 from nnjit_studio.errors import UserError
 from nnjit_studio.records import MeasurePolicy
 from nnjit_studio.records.gpu_candidate import candidate_of
+from nnjit_studio.support.phases import OnPhase, quiet
 from nnjit_studio.tuner.events import Finished
 from nnjit_studio.tuner.swap_policy import decide
 from nnjit_studio.workbench.model import ModelOnPage
-from nnjit_studio.workbench.phases import OnPhase, quiet
 
 POLICY = MeasurePolicy(pairs=32, early_stop_ratio=100.0)
 """Slower kernels are timed too: by how much is the question."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from nnjit_studio.device.measured import MeasuredDevice
 from nnjit_studio.doctor import microbench
 from nnjit_studio.errors import UserError
+from nnjit_studio.support.phases import OnPhase, quiet
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.page import SystemClock
-from nnjit_studio.workbench.phases import OnPhase, quiet
 from nnjit_studio.workbench.stored_best import known_device
 
 

@@ -13,8 +13,8 @@ from nnjit_studio.analysis.diff import TOLERANCE, Diff, Missing, Placed, TensorD
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import DTYPE_BYTES, NUMPY_DTYPES, Graph, Plan, TensorSpec
 from nnjit_studio.records import Tap
+from nnjit_studio.support.phases import OnPhase, quiet
 from nnjit_studio.workbench.model import ModelOnPage
-from nnjit_studio.workbench.phases import OnPhase, quiet
 
 PASS_BYTES = 48 * 2**20
 """Copied in one run of the page: a frame holds 128 MiB."""

@@ -24,6 +24,7 @@ from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.records import GPU_TIERS, TIERS, Kernel
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.lab import is_lab
+from nnjit_studio.support.phases import OnPhase, quiet
 from nnjit_studio.tuner.events import Finished
 from nnjit_studio.verdict.result import Verdict
 from nnjit_studio.verdict.store import verdict_of
@@ -34,7 +35,6 @@ from nnjit_studio.workbench.jobs.page import page_parts
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.open_model import EXTEND, PREFILL
 from nnjit_studio.workbench.page import EnginePage, SystemClock
-from nnjit_studio.workbench.phases import OnPhase, quiet
 from nnjit_studio.workbench.runners import tiers_of_backend
 from nnjit_studio.workbench.spare_kernels import spare_kernels
 from nnjit_studio.workbench.stored_best import stored_winners

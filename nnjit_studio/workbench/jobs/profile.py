@@ -10,10 +10,11 @@ from nnjit_studio.analysis.profile import (
     step_rows,
 )
 from nnjit_studio.model.memory import forecast, live_bytes
+from nnjit_studio.support.phases import OnPhase, quiet
 from nnjit_studio.workbench.jobs.timing import PROFILE_RUNS, time_steps, warm_up
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.open_model import import_model
-from nnjit_studio.workbench.phases import DONE, OnPhase, Phases, quiet
+from nnjit_studio.workbench.phases import DONE, Phases
 
 FIRST_RUN = "first run"
 

@@ -19,6 +19,7 @@ from nnjit_studio.model import NUMPY_DTYPES, TensorSpec
 from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.model.native_run import NativeRun, NodeTime
 from nnjit_studio.model.survey import Survey
+from nnjit_studio.support.phases import OnPhase
 from nnjit_studio.verdict.case import ORT, TURBO, Case, ort_entries, write_inputs
 from nnjit_studio.verdict.measure import Effort, Visits, measure
 from nnjit_studio.verdict.nodes import node_times
@@ -27,7 +28,6 @@ from nnjit_studio.verdict.result import LABELS, Row, Verdict
 from nnjit_studio.verdict.store import usual_ms
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.page import SystemClock
-from nnjit_studio.workbench.phases import OnPhase
 
 SAMPLED_S = 4.0
 """Inference of the page whose Wasm functions are sampled."""

@@ -11,12 +11,12 @@ from nnjit_studio.errors import UserError
 from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.model.memory import forecast
 from nnjit_studio.records.estimate import Estimate
+from nnjit_studio.support.phases import OnPhase, quiet
 from nnjit_studio.tuner.events import Failed, RoundDone
 from nnjit_studio.workbench.inputs.sizes import sized
 from nnjit_studio.workbench.jobs.timing import PROFILE_RUNS, STEP_QUANTA, WARM_MS
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.open_model import size_name
-from nnjit_studio.workbench.phases import OnPhase, quiet
 from nnjit_studio.workbench.workbench import Workbench
 
 WARM_RUNS, MOST_WARM_RUNS = 10, 1000
