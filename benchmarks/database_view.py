@@ -20,7 +20,7 @@ from types import SimpleNamespace
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
-from PySide6.QtCore import QObject, Qt, QTimer, Signal
+from PySide6.QtCore import QObject, QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QApplication
 
@@ -74,7 +74,7 @@ class _Session(QObject):
 
     def __init__(self, database: KernelDatabase) -> None:
         super().__init__()
-        self.workbench = SimpleNamespace(database=database)
+        self.workbench = SimpleNamespace(database=database, page=SimpleNamespace(device=None))
         self.read_records = lambda: None
 
 
@@ -87,7 +87,9 @@ def main() -> None:
         print(f"write {count:,} records, in the database's thread: {_ms(start):.0f} ms")
         names = ("note", "delete", "restore", "import", "export_records")
         actions = {name: QAction(name) for name in names}
-        panel = DatabasePanel(_Session(db), LIGHT, RecordStore(db, History()), actions)
+        settings = QSettings(str(Path(folder, "settings.ini")), QSettings.Format.IniFormat)
+        store = RecordStore(db, History())
+        panel = DatabasePanel(_Session(db), LIGHT, store, actions, settings)
         panel.resize(1200, 330)
         panel.show()
         start = time.perf_counter()

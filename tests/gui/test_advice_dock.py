@@ -294,7 +294,7 @@ def test_in_a_low_window_eight_rows_are_seen_each_with_its_button(qtbot, advised
     panel = advised.advice
     advised.docks.show("advice")
     qtbot.waitUntil(lambda: panel.view.rowHeight(0) == LOW)
-    eighth = panel.view.visualRect(panel.proxy.index(7, CHANGE))
+    eighth = panel.view.visualRect(panel.model.index(7, CHANGE))
     assert panel.view.viewport().rect().contains(eighth), "the untouched model and all seven rows"
     assert all(button.height() <= LOW for button in panel.buttons.values())
     panel.select_row(lambda line: line.name == "threads")
@@ -318,7 +318,7 @@ def test_a_low_row_tells_the_gain_or_the_verdict_in_a_line(advised):
 def test_the_list_is_used_by_keys_alone(qtbot, advised, workbench):
     view = advised.advice.view
     view.setFocus()
-    view.setCurrentIndex(advised.advice.proxy.index(0, CHANGE))
+    view.setCurrentIndex(advised.advice.model.index(0, CHANGE))
     qtbot.keyClick(view, Qt.Key.Key_Down)
     panel = advised.advice
     assert panel._chosen() == "direct" and panel.detail.isHidden(), "the title stands in the row"

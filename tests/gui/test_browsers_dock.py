@@ -24,7 +24,7 @@ def test_the_dock_shows_winners_and_what_the_common_set_costs(
     with qtbot.waitSignal(window.session.done):
         window.actions_by_id["browsers"].trigger()
     panel = window.browsers
-    rows = [[panel.proxy.index(i, c).data() for c in (1, 3, 4, 7)] for i in range(2)]
+    rows = [[panel.model.index(i, c).data() for c in (1, 3, 4, 7)] for i in range(2)]
     assert rows[0][:2] == ["chromium", A] and rows[0][3] == B
     assert float(rows[0][2].rstrip("\u00d7")) == pytest.approx(1.1, abs=0.02)
     assert rows[1] == ["firefox", B, "", B]

@@ -57,13 +57,13 @@ def settle(qtbot, panel):
 
 def shown(panel, title="settings"):
     column = [c.title for c in panel.model.columns].index(title)
-    return [panel.proxy.index(i, column).data() for i in range(panel.proxy.rowCount())]
+    return [panel.model.index(i, column).data() for i in range(panel.model.rowCount())]
 
 
 def select(panel, *settings):
     panel.view.clearSelection()
     panel.view.setSelectionMode(panel.view.SelectionMode.MultiSelection)
-    for place, row in enumerate(panel.model.rows):
+    for place, row in enumerate(panel.model.shown):
         if row.settings in settings:
             panel.view.selectRow(place)
 

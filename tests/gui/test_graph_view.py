@@ -390,7 +390,7 @@ def test_details_of_a_node_name_their_sources_and_link_to_the_docks(qtbot, windo
         assert window.docks[dock].seen
     for table in (window.profile, window.diff):
         (row,) = table.view.selectionModel().selectedRows()
-        assert table.model.rows[table.proxy.mapToSource(row).row()].node == name
+        assert table.row_at(row).node == name
     assert panel.view.current.name == name, "following a link leaves the graph where it is"
 
 

@@ -34,12 +34,12 @@ def run(qtbot, window, action):
 
 def column(panel, title):
     place = [c.title for c in panel.model.columns].index(title)
-    return [panel.proxy.index(i, place).data() for i in range(panel.proxy.rowCount())]
+    return [panel.model.index(i, place).data() for i in range(panel.model.rowCount())]
 
 
 def selected(panel):
     (index,) = panel.view.selectionModel().selectedRows()
-    return panel.model.rows[panel.proxy.mapToSource(index).row()]
+    return panel.row_at(index)
 
 
 def test_before_a_model_both_say_what_to_do(window):
@@ -156,12 +156,7 @@ def test_a_row_selects_its_node_in_the_graph(qtbot, opened):
     assert opened.graph.view.current.name == "n0", "by the ONNX node that was fused into it"
     run(qtbot, opened, "profile")
     opened.profile.view.selectRow(0)
-    assert (
-        opened.graph.view.current.name
-        == opened.profile.model.rows[
-            opened.profile.proxy.mapToSource(opened.profile.proxy.index(0, 0)).row()
-        ].node
-    )
+    assert opened.graph.view.current.name == opened.profile.model.shown[0].node
 
 
 def test_the_selected_node_alone_is_compared_and_its_row_selected(qtbot, opened, workbench):
@@ -237,7 +232,7 @@ def test_another_model_has_neither(qtbot, opened, model_file):
     with qtbot.waitSignal(opened.session.done):
         opened.open_model(model_file)
     for panel in (opened.profile, opened.diff):
-        assert panel.result is None and panel.proxy.rowCount() == 0
+        assert panel.result is None and panel.model.rowCount() == 0
     assert opened.profile.findings.text() == "" and not opened.profile.trace_button.isEnabled()
 
 

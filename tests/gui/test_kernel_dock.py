@@ -45,7 +45,7 @@ def store(qtbot, window, workbench, records):
     workbench.stored = records
     qtbot.waitUntil(lambda: not window.session.reader.job)
     window.session.read_records()
-    qtbot.waitUntil(lambda: window.database.proxy.rowCount() == len(records))
+    qtbot.waitUntil(lambda: window.database.model.rowCount() == len(records))
 
 
 def values(panel):
@@ -76,9 +76,7 @@ def test_a_row_of_the_lite_space_opens_its_kernel(qtbot, opened, workbench):
     opened.space.view.selectRow(2)
     opened.space.view.setFocus()
     opened.actions_by_id["kernel"].trigger()
-    picked = opened.space.model.rows[
-        opened.space.proxy.mapToSource(opened.space.proxy.index(2, 0)).row()
-    ]
+    picked = opened.space.model.shown[2]
     panel = shown(qtbot, opened, picked.settings)
     assert panel.editor.settings() == picked.settings
 
@@ -87,7 +85,7 @@ def test_a_record_opens_its_kernel_and_selects_its_workload(qtbot, opened, workb
     other = opened.session.state.by_share()[1].workload
     store(qtbot, opened, workbench, [record(other, SETTINGS, "slower", 20.0, 3)])
     opened.database.view.selectRow(0)
-    opened.database.view.doubleClicked.emit(opened.database.proxy.index(0, 0))
+    opened.database.view.doubleClicked.emit(opened.database.model.index(0, 0))
     panel = shown(qtbot, opened, SETTINGS)
     assert opened.session.state.selected == other.key == panel.kernel.workload.key
     assert "known from the database" in panel.verdict.text()
@@ -101,7 +99,7 @@ def test_a_record_of_another_model_is_refused_in_words(qtbot, opened, workbench)
     foreign = replace(record(mine, SETTINGS, "won", 20.0, 3), workload="matmul:1x1x1:f32#0")
     store(qtbot, opened, workbench, [foreign])
     opened.database.view.selectRow(0)
-    opened.database.view.doubleClicked.emit(opened.database.proxy.index(0, 0))
+    opened.database.view.doubleClicked.emit(opened.database.model.index(0, 0))
     assert "The open model has no MatMul 1x1 by 1x1" in opened.message.text.text()
     assert workbench.inspected == []
 

@@ -48,7 +48,7 @@ def test_a_click_leads_to_the_layer_open_or_closed(qtbot, window, model_file):
     wait_job(qtbot, window, "open", lambda: window.open_model(model_file))
     panel = window.graph
     assert [row.group for row in panel.layers.model.rows] == LAYERS
-    assert panel.layers.proxy.index(1, 0).data().strip() == "layer.0"
+    assert panel.layers.model.index(1, 0).data().strip() == "layer.0"
     panel.layers.view.selectRow(2)
     lit, box = panel.view.canvas.lit, panel.view.boxes["/encoder/layer.1/Add"]
     assert lit is not None and lit.contains(box.rect) and panel.view.current_box is None

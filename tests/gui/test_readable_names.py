@@ -33,7 +33,7 @@ def test_records_are_found_by_words_and_by_key_and_copied_by_key(
     window.docks.show("database")
     panel = window.database
     qtbot.waitUntil(lambda: bool(panel.model.rows))
-    shown = panel.proxy.index(0, 0)
+    shown = panel.model.index(0, 0)
     assert shown.data() == NAME and KEY in shown.data(TIP)
     assert KEY in panel.as_text([0], "excel")
     for searched in ("by 16x16", KEY):

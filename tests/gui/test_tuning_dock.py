@@ -156,14 +156,14 @@ def test_candidates_are_filtered_by_state(qtbot, window, workbench, model_file):
     panel = window.space
     rows = panel.model.rows
     wrong = sum(row.state == "wrong" for row in rows)
-    assert 0 < wrong < len(rows) == panel.proxy.rowCount()
+    assert 0 < wrong < len(rows) == panel.model.rowCount()
     panel.states.setCurrentText("wrong")
-    assert panel.proxy.rowCount() == wrong
+    assert panel.model.rowCount() == wrong
     panel.filter.setText("nothing like this")
-    assert panel.proxy.rowCount() == 0
+    assert panel.model.rowCount() == 0
     panel.filter.clear()
     panel.states.setCurrentIndex(0)
-    assert panel.proxy.rowCount() == len(rows)
+    assert panel.model.rowCount() == len(rows)
 
 
 def test_an_empty_lite_space_tells_what_comes_and_what_to_do(qtbot, window, model_file):
@@ -329,6 +329,6 @@ def test_a_lite_space_whose_rows_are_all_hidden_shows_them_again(qtbot, window, 
         window.start_tuning()
     panel.states.setCurrentText("timed out")
     panel.filter.setText("x0")
-    assert not panel.proxy.rowCount() and "hides all" in panel.nothing.words.text()
+    assert not panel.model.rowCount() and "hides all" in panel.nothing.words.text()
     panel.nothing.button.click()
-    assert panel.proxy.rowCount() == len(panel.model.rows) and panel.nothing.isHidden()
+    assert panel.model.rowCount() == len(panel.model.rows) and panel.nothing.isHidden()

@@ -39,7 +39,7 @@ def shown(qtbot, window, file):
 
 
 def indices(panel):
-    return [row.facts.index for row in panel.functions.model.rows]
+    return [row.facts.index for row in panel.functions.model.shown]
 
 
 def test_before_a_file_the_dock_says_what_to_do(window):

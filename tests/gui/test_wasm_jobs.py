@@ -284,7 +284,7 @@ def test_loops_are_found_filtered_and_priced(qtbot, window):
     good = len(offload.model.rows)
     assert 30 < good < everything
     offload.filter.setText("gemv")
-    assert 0 < len(offload.model.rows) < good
+    assert 0 < offload.model.rowCount() < good
     offload.copy()
     assert "gemv" in QGuiApplication.clipboard().text()
     offload.filter.clear()
@@ -299,7 +299,7 @@ def test_loops_are_found_filtered_and_priced(qtbot, window):
     assert all(row["price"] for row in offload.model.rows)
     assert any(row["verdict"] == "stays" for row in offload.model.rows)
     offload.filter.setText("but stays")
-    assert offload.model.rows
+    assert offload.model.shown
 
 
 def test_looking_for_loops_can_be_stopped(qtbot, window):

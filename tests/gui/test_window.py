@@ -203,7 +203,7 @@ def fill_database(qtbot, window, workbench):
 
 def shown(panel, title):
     column = [c.title for c in panel.model.columns].index(title)
-    return [panel.proxy.index(i, column).data() for i in range(panel.proxy.rowCount())]
+    return [panel.model.index(i, column).data() for i in range(panel.model.rowCount())]
 
 
 def test_tables_sort_by_value_and_leave_gaps_last(qtbot, window, workbench):

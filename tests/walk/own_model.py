@@ -158,7 +158,7 @@ class Walk:
             self.reached("applied", "nothing helps here within the error budget")
             return
         button = advice.buttons[row.name]
-        advice.view.scrollTo(advice.proxy.index(list(advice.buttons).index(row.name) + 1, 0))
+        advice.view.scrollTo(advice.model.index(list(advice.buttons).index(row.name) + 1, 0))
         hands.click(button)
         hands.until("it is in use", lambda: row.name in advice.in_use, 10)
         hands.idle("the model is open in that form", IMPORT_S)

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QLabel
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.widgets.labels import caption
 from nnjit_studio.ui.widgets.panel import ground, push_button
-from nnjit_studio.ui.widgets.tables import Column, OwnOrder, TablePanel
+from nnjit_studio.ui.widgets.tables import Column, TablePanel
 
 NO_MODEL, OPENING = "Open a model first (Ctrl+O).", "The model is being opened."
 OUTDATED = "Kernels or inputs may have changed since. "
@@ -49,9 +49,6 @@ class JobTable(TablePanel):
 
     def keep_order(self, pick: Callable[[], None]) -> None:
         """Show rows as they are given, without sorting or filter; ``pick`` follows the choice."""
-        self.proxy = OwnOrder()
-        self.proxy.setSourceModel(self.model)
-        self.view.setModel(self.proxy)
         self.view.setSortingEnabled(False)
         self.view.selectionModel().selectionChanged.connect(pick)
         self.filter.hide()

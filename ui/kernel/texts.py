@@ -19,7 +19,7 @@ from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.code_view import CodeView
 from nnjit_studio.ui.widgets.labels import ElidedLabel, quiet
 from nnjit_studio.ui.widgets.panel import Panel, named, push_button, splitter, vbox
-from nnjit_studio.ui.widgets.tables import SORT_ROLE, Column, Index, TablePanel
+from nnjit_studio.ui.widgets.tables import RAW_ROLE, Column, Index, TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 
 CONTEXT = 3
@@ -125,11 +125,11 @@ class ShareBars(QStyledItemDelegate):
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         model = index.model()
-        values = [model.index(i, index.column()).data(SORT_ROLE) for i in range(model.rowCount())]
+        values = [model.index(i, index.column()).data(RAW_ROLE) for i in range(model.rowCount())]
         top = max(values, default=0.0)
         if top > 0:
             room = QRectF(option.rect).adjusted(2, 3, -2, -3)
-            room.setWidth(room.width() * index.data(SORT_ROLE) / top)
+            room.setWidth(room.width() * index.data(RAW_ROLE) / top)
             colour = QColor(self.theme.accent)
             colour.setAlphaF(0.3)
             painter.fillRect(room, colour)

@@ -19,7 +19,7 @@ from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import caption
 from nnjit_studio.ui.widgets.panel import chooser, named, push_button, tool_button
-from nnjit_studio.ui.widgets.tables import Column, OwnOrder, TablePanel, missing
+from nnjit_studio.ui.widgets.tables import Column, TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 
 RESELECTED = 1000
@@ -118,12 +118,10 @@ class DatabasePanel(TablePanel):
         actions: Mapping[str, QAction],
         settings: QSettings,
     ) -> None:
-        in_order = OwnOrder()
-        super().__init__("Kernel database", COLUMNS, theme, in_order)
+        super().__init__("Kernel database", COLUMNS, theme)
         self.store = store
         self.listing = Listing()
         self.filters = RecordFilters()
-        self._order = (-1, Qt.SortOrder.AscendingOrder)
         self.count = caption("Tuned kernels are kept here; nothing is read yet.")
         self.refresh_button = push_button(
             "Refresh",
@@ -156,9 +154,7 @@ class DatabasePanel(TablePanel):
         session.records.connect(lambda _: store.refresh())
         store.listed.connect(self._take)
         store.progressed.connect(self._progressed)
-        self.filter.textChanged.connect(self.filters.search)
         self.filters.changed.connect(self.render_rows)
-        in_order.wanted.connect(self._sort)
         self._progressed(0, 0)
 
     def _menu_button(self, actions: Mapping[str, QAction]) -> QToolButton:
@@ -172,11 +168,15 @@ class DatabasePanel(TablePanel):
 
     def selected(self) -> list[Measurement]:
         """The records that are selected: of a group its best, of a pair both."""
-        rows = [self.model.rows[i.row()] for i in self.view.selectionModel().selectedRows()]
+        rows = [self.row_at(index) for index in self.view.selectionModel().selectedRows()]
         return [record for row in rows for record in _records_of(row)]
 
+    def search(self, text: str) -> None:
+        """Records are filtered before they are grouped or compared."""
+        self.filters.search(text)
+
     def render_rows(self) -> None:
-        """Filter, group or compare, sort, and show."""
+        """Filter, group or compare, and show."""
         kind, by = self.filters.mode
         records = self.filters.select(self.listing)
         first, second = self.filters.first.currentText(), self.filters.second.currentText()
@@ -189,10 +189,8 @@ class DatabasePanel(TablePanel):
             columns = _pair_columns(first, second)
         kept = {row.id for row in self.selected()} if kind == EVERY else set()
         if [c.title for c in columns] != [c.title for c in self.model.columns]:
-            self._order = (-1, Qt.SortOrder.AscendingOrder)
-            self.view.horizontalHeader().setSortIndicator(*self._order)
             self.set_columns(columns)
-        self.model.set_rows(self._sorted(rows), keep=False)
+        self.model.set_rows(rows, keep=False)
         self._select(kept)
         self.count.setText(self._caption(kind, by, records, rows))
         self.tell_nothing()
@@ -239,40 +237,20 @@ class DatabasePanel(TablePanel):
         self.filters.offer(listing)
         self.render_rows()
 
-    def _sort(self, column: int, order: Qt.SortOrder) -> None:
-        self._order = (column, order)
-        kept = {row.id for row in self.selected()} if self.filters.mode[0] == EVERY else set()
-        rows = self.model.rows
-        if column < 0:
-            self.render_rows()
-        else:
-            self.model.set_rows(self._sorted(rows), keep=False)
-            self._select(kept)
-
-    def _sorted(self, rows: Sequence[Any]) -> list[Any]:
-        """By raw value, rows without one always last."""
-        column, order = self._order
-        if column < 0:
-            return list(rows)
-        value = self.model.columns[column].value
-        there = [row for row in rows if not missing(value(row))]
-        there.sort(key=value, reverse=order == Qt.SortOrder.DescendingOrder)
-        return there + [row for row in rows if missing(value(row))]
-
     def _select(self, ids: set[int]) -> None:
         if not 0 < len(ids) <= RESELECTED:
             return
         chosen = QItemSelection()
-        for place, row in enumerate(self.model.rows):
+        for place, row in enumerate(self.model.shown):
             if row.id in ids:
-                index = self.proxy.index(place, 0)
+                index = self.model.index(place, 0)
                 chosen.select(index, index)
         flags = QItemSelectionModel.SelectionFlag
         self.view.selectionModel().select(chosen, flags.ClearAndSelect | flags.Rows)
 
     def _pick(self) -> None:
         rows = self.view.selectionModel().selectedRows()
-        if len(rows) == 1 and (records := _records_of(self.model.rows[rows[0].row()])):
+        if len(rows) == 1 and (records := _records_of(self.row_at(rows[0]))):
             self.picked.emit(records[0])
 
     def _turn(self, whose: str) -> None:

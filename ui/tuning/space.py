@@ -19,7 +19,7 @@ from nnjit_studio.ui.tuning.own_candidate import OwnCandidateBar
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import SteadyLabel, quiet
 from nnjit_studio.ui.widgets.panel import chooser, push_button
-from nnjit_studio.ui.widgets.tables import Column, Index, RowsModel, RowsProxy, TablePanel
+from nnjit_studio.ui.widgets.tables import Column, TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 
 _parsed = lru_cache(maxsize=4096)(candidate_of)
@@ -77,34 +77,13 @@ SETTINGS = (*TILE_TIPS, "order", "pack", "split", "vec")
 SPEEDUP_COLUMN = [column.title for column in COLUMNS].index("speed-up")
 
 
-class OutcomeProxy(RowsProxy):
-    """Sorts and filters, also by one state."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._state = ""
-
-    def set_state(self, state: str) -> None:
-        """Show candidates of one state alone, or all where it is empty."""
-        self._state = state
-        self.invalidate()
-
-    def filterAcceptsRow(self, row: int, parent: Index) -> bool:
-        model = self.sourceModel()
-        assert isinstance(model, RowsModel)
-        if self._state and model.rows[row].state != self._state:
-            return False
-        return super().filterAcceptsRow(row, parent)
-
-
 class SpacePanel(TablePanel):
     """Table, workload chooser and one line about the size of the space."""
 
     def __init__(self, session: StudioSession, theme: Theme) -> None:
-        self.outcomes = OutcomeProxy()
         self._shown = self._selected = ""
         named = Column(WORKLOAD, lambda _: self._shown)
-        super().__init__("Lite space", (*COLUMNS, named), theme, self.outcomes)
+        super().__init__("Lite space", (*COLUMNS, named), theme)
         self.view.setColumnHidden(len(COLUMNS), True)  # for copies: the chooser names it here
         self._session = session
         self._of_plan = False
@@ -124,9 +103,7 @@ class SpacePanel(TablePanel):
         self.tell_nothing()
         states = (EVERY_STATE, *(state for state in GLYPHS if state != "default"))
         self.states = chooser("State", "Only candidates of this state", states)
-        self.states.currentTextChanged.connect(
-            lambda state: self.outcomes.set_state("" if state == EVERY_STATE else state)
-        )
+        self.states.currentTextChanged.connect(lambda _: self.model.arrange())
         self.bar.setStretchFactor(self.chooser, 1)
         self.bar.insertWidget(2, self.states)
         self.own = OwnCandidateBar(session, theme)
@@ -146,6 +123,9 @@ class SpacePanel(TablePanel):
     def _wanted(self) -> WorkloadProgress | None:
         state = self._session.state
         return state.plan if self._of_plan else state.workloads.get(state.selected)
+
+    def wants(self, row: CandidateRow) -> bool:
+        return self.states.currentText() in (EVERY_STATE, row.state) and super().wants(row)
 
     def clear_filters(self) -> None:
         super().clear_filters()

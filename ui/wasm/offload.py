@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QCheckBox, QPlainTextEdit, QWidget
 
 from nnjit_studio.foreign_wasm.offload.cases import Loop
@@ -16,11 +15,10 @@ from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.wasm import jobs
 from nnjit_studio.ui.wasm.long_job import LongJob
-from nnjit_studio.ui.wasm.long_table import LongTable
 from nnjit_studio.ui.wasm.said import Said
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.panel import chooser, hbox, named, push_button
-from nnjit_studio.ui.widgets.tables import Column
+from nnjit_studio.ui.widgets.tables import Column, TablePanel
 
 NO_ADAPTER = (
     "This browser finds no GPU. Choose another browser, or “software adapter”, which shows the "
@@ -70,7 +68,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-class OffloadPanel(LongTable):
+class OffloadPanel(TablePanel):
     """Finds loops, measures those that can run on a GPU, shows the counters of the runs."""
 
     def __init__(self, host: Host) -> None:
@@ -143,7 +141,7 @@ class OffloadPanel(LongTable):
         ):
             self.said.tell("Starting the browser…")
 
-    def words(self, row: Told) -> str:
+    def searched(self, row: Told) -> str:
         return f"{row['function']} {row['name']} {_verdict(row)} {row['text']}"
 
     def _follow_job(self, told: list[Any]) -> None:
@@ -175,7 +173,7 @@ class OffloadPanel(LongTable):
     def _show(self) -> None:
         rows = [r for r in self._told if r["pattern"] or not self.only.isChecked()]
         rows.sort(key=lambda r: (not r["pattern"], r["function"], r["loop"]))
-        self.show_all(rows, -1, Qt.SortOrder.AscendingOrder)
+        self.model.set_rows(rows, keep=False)
 
     def _summary(self) -> str:
         good = sum(bool(row["pattern"]) for row in self._told)

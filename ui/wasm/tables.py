@@ -13,9 +13,8 @@ from nnjit_studio.foreign_wasm.inspection.facts import FunctionFacts
 from nnjit_studio.foreign_wasm.inspection.report import Tiers
 from nnjit_studio.foreign_wasm.inspection.rules import REFUSED, RULES, Finding, ranked
 from nnjit_studio.foreign_wasm.inspection.survey import Survey
-from nnjit_studio.ui.wasm.long_table import LongTable
 from nnjit_studio.ui.widgets import text
-from nnjit_studio.ui.widgets.tables import Column
+from nnjit_studio.ui.widgets.tables import Column, TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 
 WORDS = {
@@ -116,7 +115,7 @@ def _tier_columns(tier: str) -> tuple[Column, ...]:
     )  # fmt: skip
 
 
-class FunctionTable(LongTable):
+class FunctionTable(TablePanel):
     """All functions."""
 
     def __init__(self, theme: Theme) -> None:
@@ -135,9 +134,10 @@ class FunctionTable(LongTable):
         front, back = ((NAME,), ()) if 2 * named > len(rows) else ((), (NAME,) if named else ())
         columns = (FIRST, *front, BYTES, FINDING, *extra, *COLUMNS, *back)
         self.set_columns(columns)
-        self.show_all(rows, columns.index(BYTES), Qt.SortOrder.DescendingOrder)
+        self.view.sortByColumn(columns.index(BYTES), Qt.SortOrder.DescendingOrder)
+        self.model.set_rows(rows, keep=False)
 
-    def words(self, row: Row) -> str:
+    def searched(self, row: Row) -> str:
         return f"{row.facts.index} {row.name} {row.found}"
 
     def select_function(self, index: int) -> bool:

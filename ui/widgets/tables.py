@@ -12,10 +12,8 @@ from typing import Any
 
 from PySide6.QtCore import (
     QAbstractTableModel,
-    QIdentityProxyModel,
     QModelIndex,
     QPersistentModelIndex,
-    QSortFilterProxyModel,
     Qt,
     Signal,
 )
@@ -38,7 +36,8 @@ from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.ui.widgets.tips import plain_tip
 
 Index = QModelIndex | QPersistentModelIndex
-SORT_ROLE = Qt.ItemDataRole.UserRole
+RAW_ROLE = Qt.ItemDataRole.UserRole
+"""Of a cell: its value, not its text."""
 MARKDOWN = "markdown"
 FORMATS = {
     "TSV": ("excel-tab", "Ctrl+C"),
@@ -77,53 +76,95 @@ class Column:
 
 
 class RowsModel(QAbstractTableModel):
-    """Rows by columns. Changed rows are told one by one, so selections survive."""
+    """Rows by columns: the wanted ones, sorted by raw value, those without one always last.
 
-    def __init__(self, columns: Sequence[Column], theme: Theme) -> None:
+    Rows are sorted as a list: Qt's sorting proxy asks Python for two values at each comparison,
+    which takes half a second for 10,000 rows. A selection survives another order.
+    """
+
+    def __init__(
+        self, columns: Sequence[Column], theme: Theme, wants: Callable[[Any], bool]
+    ) -> None:
         super().__init__()
         self.columns = tuple(columns)
         self.rows: list[Any] = []
         self.theme = theme
+        self._wants = wants
+        self._places: list[int] = []
+        self._order = (-1, Qt.SortOrder.AscendingOrder)
+
+    @property
+    def shown(self) -> list[Any]:
+        """The rows in sight, in their order."""
+        return [self.rows[place] for place in self._places]
+
+    def row_at(self, index: Index) -> Any:
+        return self.rows[self._places[index.row()]]
 
     def set_rows(self, rows: Sequence[Any], keep: bool = True) -> None:
         """Show these rows; with ``keep``, rows at equal places count as the same row."""
         new, old = list(rows), self.rows
-        last = len(self.columns) - 1
         if not keep or len(new) < len(old):
             self.beginResetModel()
             self.rows = new
+            self._places = self._arranged()
             self.endResetModel()
             return
-        if len(new) > len(old):
-            self.beginInsertRows(QModelIndex(), len(old), len(new) - 1)
-            self.rows = old + new[len(old) :]
-            self.endInsertRows()
-        for i, row in enumerate(new[: len(old)]):
-            if row != old[i]:
-                self.rows[i] = row
-                self.dataChanged.emit(self.index(i, 0), self.index(i, last))
+        self.rows = new
+        self.arrange()
+        same = len(old)
+        changed = [i for i, at in enumerate(self._places) if at < same and new[at] != old[at]]
+        if changed:
+            ends = self.index(changed[0], 0), self.index(changed[-1], len(self.columns) - 1)
+            self.dataChanged.emit(*ends)
+
+    def arrange(self) -> None:
+        """Choose and sort the rows again."""
+        before, after = self._places, self._arranged()
+        if after == before:
+            return
+        self.layoutAboutToBeChanged.emit()
+        self._places, at = after, {place: i for i, place in enumerate(after)}
+        old = self.persistentIndexList()
+        new = [self.index(at.get(before[i.row()], -1), i.column()) for i in old]
+        self.changePersistentIndexList(old, new)
+        self.layoutChanged.emit()
+
+    def _arranged(self) -> list[int]:
+        places = [place for place, row in enumerate(self.rows) if self._wants(row)]
+        column, order = self._order
+        if column < 0:
+            return places
+        values = {place: self.columns[column].value(self.rows[place]) for place in places}
+        there = [place for place in places if not missing(values[place])]
+        there.sort(key=values.__getitem__, reverse=order == Qt.SortOrder.DescendingOrder)
+        return there + [place for place in places if missing(values[place])]
 
     def set_columns(self, columns: Sequence[Column]) -> None:
         """Show other columns, of no rows yet."""
         self.beginResetModel()
-        self.columns, self.rows = tuple(columns), []
+        self.columns, self.rows, self._places = tuple(columns), [], []
         self.endResetModel()
 
     def set_theme(self, theme: Theme) -> None:
         self.theme = theme
-        if self.rows:
-            end = self.index(len(self.rows) - 1, len(self.columns) - 1)
+        if self._places:
+            end = self.index(len(self._places) - 1, len(self.columns) - 1)
             self.dataChanged.emit(self.index(0, 0), end)
 
     # Qt asks these by its own names.
+    def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
+        self._order = (column, order)
+        self.arrange()
+
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
-        return 0 if parent.isValid() else len(self.rows)
+        return 0 if parent.isValid() else len(self._places)
 
     def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
         return 0 if parent.isValid() else len(self.columns)
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        column, row = self.columns[index.column()], self.rows[index.row()]
+        column, row = self.columns[index.column()], self.row_at(index)
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole):
             if role == Qt.ItemDataRole.ToolTipRole and column.hint is not None:
                 return plain_tip(column.hint(row))
@@ -131,7 +172,7 @@ class RowsModel(QAbstractTableModel):
             if role == Qt.ItemDataRole.DisplayRole:
                 return text
             return plain_tip(text) if len(text) > 12 else None
-        if role == SORT_ROLE:
+        if role == RAW_ROLE:
             return column.value(row)
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return _RIGHT if column.numeric else _LEFT
@@ -155,61 +196,15 @@ class RowsModel(QAbstractTableModel):
         return None
 
 
-class RowsProxy(QSortFilterProxyModel):
-    """Sorts by raw value, rows without one always last; filters by all words in any column."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setSortRole(SORT_ROLE)
-        self._words: tuple[str, ...] = ()
-
-    def set_filter(self, text: str) -> None:
-        self._words = tuple(text.lower().split())
-        self.invalidate()
-
-    def lessThan(self, left: Index, right: Index) -> bool:
-        a, b = left.data(SORT_ROLE), right.data(SORT_ROLE)
-        descending = self.sortOrder() == Qt.SortOrder.DescendingOrder
-        if missing(a) or missing(b):
-            if missing(a) and missing(b):
-                return False
-            return descending if missing(a) else not descending
-        return bool(a < b)
-
-    def filterAcceptsRow(self, row: int, parent: Index) -> bool:
-        if not self._words:
-            return True
-        model = self.sourceModel()
-        assert isinstance(model, RowsModel)
-        line = " ".join(_searched(c, model.rows[row]) for c in model.columns).lower()
-        return all(word in line for word in self._words)
-
-
-def _searched(column: Column, row: Any) -> str:
+def _said(column: Column, row: Any) -> str:
     """What a cell shows and what its tooltip says, such as the key of what has a name."""
     shown = column.text(column.value(row))
     return shown if column.hint is None else f"{shown} {column.hint(row)}"
 
 
-class OwnOrder(QIdentityProxyModel):
-    """Leaves rows in the model's order and passes on the order that is wanted.
-
-    Qt's sorting proxy asks Python for two values at each comparison; sorting 10,000 rows by it
-    takes half a second, sorting the list itself milliseconds.
-    """
-
-    wanted = Signal(int, Qt.SortOrder)
-
-    def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
-        self.wanted.emit(column, order)
-
-    def set_filter(self, words: str) -> None:
-        """The panel filters."""
-
-
 def missing(value: Any) -> bool:
     """Whether a cell has nothing to sort by or to export."""
-    return value is None or (isinstance(value, float) and math.isnan(value))
+    return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
 
 
 class _MiddleElided(QStyledItemDelegate):
@@ -219,42 +214,47 @@ class _MiddleElided(QStyledItemDelegate):
 
 
 class TablePanel(Panel):
-    """A table with its filter field and buttons; rows copy in each of :data:`FORMATS`.
-
-    ``proxy`` stands between rows and view; by default it sorts and filters.
-    """
+    """A table with its filter field and buttons; rows copy in each of :data:`FORMATS`."""
 
     picked = Signal(object)
     """The one row that is selected now."""
 
-    def __init__(
-        self,
-        title: str,
-        columns: Sequence[Column],
-        theme: Theme,
-        proxy: RowsProxy | OwnOrder | None = None,
-    ) -> None:
+    def __init__(self, title: str, columns: Sequence[Column], theme: Theme) -> None:
         super().__init__()
-        self.model = RowsModel(columns, theme)
-        self.proxy = proxy or RowsProxy()
-        self.proxy.setSourceModel(self.model)
+        self._sought: list[str] = []
+        self.model = RowsModel(columns, theme, self.wants)
         self.view = named(QTableView(), title)
         self._dress_view()
         self.filter = named(QLineEdit(placeholderText="Filter rows"), f"{title}: filter")
         self.filter.setClearButtonEnabled(True)
         self.filter.setMaximumWidth(240)
-        self.filter.textChanged.connect(self.proxy.set_filter)
+        self.filter.textChanged.connect(self.search)
         self.copy_button = self._copy_button(title)
         self.bar = hbox(None, self.filter, self.copy_button, margins=(8, 6, 8, 4))
         self.box = vbox(self.bar, (self.view, 1), on=self)
         self.nothing = NothingShown(self.view, title, self.clear_filters)
-        rows = self.proxy
-        for told in (rows.rowsInserted, rows.rowsRemoved, rows.modelReset, rows.layoutChanged):
+        for told in (self.model.modelReset, self.model.layoutChanged):
             told.connect(lambda *_: self.tell_nothing())
+
+    def search(self, text: str) -> None:
+        """Show the rows that have all these words."""
+        self._sought = text.lower().split()
+        self.model.arrange()
+
+    def wants(self, row: Any) -> bool:
+        """Whether a row is shown."""
+        if not self._sought:
+            return True
+        line = self.searched(row).lower()
+        return all(word in line for word in self._sought)
+
+    def searched(self, row: Any) -> str:
+        """What of a row the filter looks at."""
+        return " ".join(_said(column, row) for column in self.model.columns)
 
     def hidden_rows(self) -> int:
         """How many rows filters hide, if they hide all; 0 where a row is shown."""
-        return 0 if self.proxy.rowCount() else len(self.model.rows)
+        return 0 if self.model.rowCount() else len(self.model.rows)
 
     def clear_filters(self) -> None:
         """Show every row again."""
@@ -267,7 +267,7 @@ class TablePanel(Panel):
 
     def _dress_view(self) -> None:
         view = self.view
-        view.setModel(self.proxy)
+        view.setModel(self.model)
         view.setSortingEnabled(True)
         view.sortByColumn(-1, Qt.SortOrder.AscendingOrder)
         view.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
@@ -317,8 +317,9 @@ class TablePanel(Panel):
         self.model.set_theme(theme)
 
     def set_columns(self, columns: Sequence[Column]) -> None:
-        """Show other columns, of no rows yet."""
+        """Show other columns, of no rows yet, which are not sorted."""
         self.model.set_columns(columns)
+        self.view.sortByColumn(-1, Qt.SortOrder.AscendingOrder)
         self._set_widths()
 
     def _set_widths(self) -> None:
@@ -330,7 +331,7 @@ class TablePanel(Panel):
 
     def row_at(self, index: Index) -> Any:
         """The row of an index of the view."""
-        return self.model.rows[self.proxy.mapToSource(index).row()]
+        return self.model.row_at(index)
 
     def select_row(self, wanted: Callable[[Any], bool]) -> bool:
         """Select the first row, in the order shown, that is wanted; False when there is none.
@@ -340,12 +341,11 @@ class TablePanel(Panel):
         if not any(wanted(row) for row in self.model.rows):
             return False
         for _ in range(2):
-            for place in range(self.proxy.rowCount()):
-                index = self.proxy.index(place, 0)
-                if wanted(self.row_at(index)):
+            for place, row in enumerate(self.model.shown):
+                if wanted(row):
                     self.view.clearSelection()
                     self.view.selectRow(place)
-                    self.view.scrollTo(index)
+                    self.view.scrollTo(self.model.index(place, 0))
                     return True
             self.filter.clear()
         return False
@@ -358,7 +358,7 @@ class TablePanel(Panel):
     def selected_rows(self) -> list[int]:
         """Places, in the order shown, of the selected rows, or of all when none is selected."""
         picked = sorted({index.row() for index in self.view.selectionModel().selectedRows()})
-        return picked or list(range(self.proxy.rowCount()))
+        return picked or list(range(self.model.rowCount()))
 
     def as_text(self, rows: Sequence[int], dialect: str) -> str:
         """Shown rows with a header line.
@@ -367,7 +367,8 @@ class TablePanel(Panel):
         what is shown.
         """
         columns = self.model.columns
-        sources = [self.row_at(self.proxy.index(row, 0)) for row in rows]
+        shown = self.model.shown
+        sources = [shown[row] for row in rows]
         if dialect == MARKDOWN:
             return _markdown(columns, sources)
         out = io.StringIO()
@@ -384,7 +385,7 @@ class TablePanel(Panel):
 
     def export_csv(self, path: Path) -> None:
         """Write all shown rows, in the order shown."""
-        rows = range(self.proxy.rowCount())
+        rows = range(self.model.rowCount())
         path.write_text(self.as_text(rows, "excel"), encoding="utf-8")
 
 
