@@ -29,9 +29,9 @@ from nnjit_studio.compiler.onnx_file.check import opset_of
 from nnjit_studio.compiler.onnx_file.native import native_session
 from nnjit_studio.compiler.oracle.onnx_reference import reads
 from nnjit_studio.errors import UserError
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.support.phases import OnPhase, quiet
 
-Feeds = Mapping[str, NDArray[Any]]
 Port: TypeAlias = onnx.ValueInfoProto
 MARGIN = 0.75
 """Of the limit: in our engine other values fall on a neighbouring step than in ONNX Runtime."""

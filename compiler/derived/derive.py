@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import onnx
-from numpy.typing import NDArray
 
 from nnjit_studio.compiler.derived import quantise
 from nnjit_studio.compiler.derived.by_row import by_row
@@ -16,6 +15,7 @@ from nnjit_studio.compiler.derived.lifted import lifted
 from nnjit_studio.compiler.onnx_file import check
 from nnjit_studio.compiler.oracle.onnx_reference import MESSAGE_BYTES
 from nnjit_studio.errors import UserError
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.model.recipe import (
     CONSTANTS,
     FOUR_BIT,
@@ -29,7 +29,6 @@ from nnjit_studio.model.recipe import (
 )
 from nnjit_studio.support.phases import OnPhase, quiet
 
-Feeds = Mapping[str, NDArray[Any]]
 T = TypeVar("T")
 OUT_OF_MEMORY = ("bad_alloc", "bad allocation", "Failed to allocate memory")
 """In errors of ONNX Runtime."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -35,6 +35,7 @@ from nnjit_studio.model import NUMPY_DTYPES, Generation, Plan, TensorSpec
 from nnjit_studio.model.open_plan import OpenPlan
 from nnjit_studio.records import TIERS, Kernel
 from nnjit_studio.support.files import replacing, to_disk
+from nnjit_studio.support.phases import OnPhase, quiet
 
 PLAN_FILE = "plan.json"
 PREFILL_FILE, EXTEND_FILE = "prefill.json", "extend.json"
@@ -87,7 +88,7 @@ def write_bundle(
     name: str,
     tuned_on: Mapping[str, Any],
     created: str = "",
-    on_phase: Callable[[str], object] = lambda phase: None,
+    on_phase: OnPhase = quiet,
 ) -> Path:
     """Write a bundle and verify it before it takes the place of an older one.
 

@@ -30,20 +30,31 @@ def values_of(feeds: Mapping[str, NDArray[Any]]) -> dict[str, int]:
     }
 
 
+def plain(shape: Sequence[int], dtype: np.dtype[Any], rng: np.random.Generator) -> NDArray[Any]:
+    """Floats in [-1, 1); whole numbers one: a valid index almost everywhere, and an open mask."""
+    drawn = rng.uniform(-1, 1, shape) if dtype.kind == "f" else np.ones(shape)
+    return drawn.astype(dtype)
+
+
+def example_feeds(inputs: Sequence[TensorSpec]) -> dict[str, NDArray[Any]]:
+    """Inputs to run a model on when none are given."""
+    rng = np.random.default_rng(0)
+    return {spec.name: plain(spec.shape, NUMPY_DTYPES[spec.dtype], rng) for spec in inputs}
+
+
 def seeded_feeds(inputs: Sequence[TensorSpec]) -> dict[str, NDArray[Any]]:
-    """Token ids in ``[0, VOCABULARY)``, other integers one (open masks), floats in [-1, 1)."""
+    """Like :func:`example_feeds`, with token ids in ``[0, VOCABULARY)`` and places in order."""
     rng = np.random.default_rng(0)
     feeds: dict[str, NDArray[Any]] = {}
     for spec in inputs:
         dtype = NUMPY_DTYPES[spec.dtype]
-        if dtype.kind == "f":
-            drawn: NDArray[Any] = rng.uniform(-1, 1, spec.shape)
-        elif spec.name.endswith("ids") and "type" not in spec.name and "position" not in spec.name:
+        whole, place = dtype.kind != "f", "position" in spec.name
+        if whole and place:
+            drawn: NDArray[Any] = np.broadcast_to(np.arange(spec.shape[-1]), spec.shape)
+        elif whole and spec.name.endswith("ids") and "type" not in spec.name:
             drawn = rng.integers(0, VOCABULARY, spec.shape)
-        elif "position" in spec.name:
-            drawn = np.broadcast_to(np.arange(spec.shape[-1]), spec.shape)
         else:
-            drawn = np.ones(spec.shape)
+            drawn = plain(spec.shape, dtype, rng)
         feeds[spec.name] = drawn.astype(dtype)
     return feeds
 

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from nnjit_studio.errors import NnjitError, UserError
 from nnjit_studio.model import Generated, Generation, Plan, Sampling, Token, Workload
-from nnjit_studio.model.feeds import Feeds
+from nnjit_studio.model.feeds import Feeds, example_feeds
 from nnjit_studio.records import Inference, Kernel, Tap
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.gpu_candidate import AnyCandidate
 from nnjit_studio.records.serving import ServeOptions, ServingStats
 from nnjit_studio.support.phases import OnPhase, quiet
 from nnjit_studio.tuner.events import Event
-from nnjit_studio.workbench.open_model import OpenModel, example_feeds
+from nnjit_studio.workbench.open_model import OpenModel
 from nnjit_studio.workbench.page import EnginePage
 from nnjit_studio.workbench.phases import DONE, Phases
 from nnjit_studio.workbench.runners import GpuGone, tiers_of_backend

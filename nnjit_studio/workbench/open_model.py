@@ -9,19 +9,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import (
-    NUMPY_DTYPES,
     Generation,
     GenerationRequest,
     Graph,
     ImportOptions,
     Plan,
-    TensorSpec,
     Workload,
 )
 from nnjit_studio.model.feeds import Feeds
@@ -220,18 +215,3 @@ def _check_fits(opened: OpenModel, page: EnginePage) -> None:
         expected.total_bytes / 2**20,
         expected.weights_bytes / 2**20,
     )
-
-
-def example_feeds(inputs: Sequence[TensorSpec]) -> dict[str, NDArray[Any]]:
-    """Inputs to run a model on when none are given.
-
-    Integers are ones (a valid index almost everywhere, and an open mask);
-    floats are seeded uniform numbers in [-1, 1).
-    """
-    rng = np.random.default_rng(0)
-    feeds: dict[str, NDArray[Any]] = {}
-    for spec in inputs:
-        dtype = NUMPY_DTYPES[spec.dtype]
-        drawn = rng.uniform(-1, 1, spec.shape) if dtype.kind == "f" else np.ones(spec.shape)
-        feeds[spec.name] = drawn.astype(dtype)
-    return feeds

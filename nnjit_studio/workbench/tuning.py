@@ -6,13 +6,14 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 
 from nnjit_studio.errors import UserError
+from nnjit_studio.model.feeds import example_feeds
 from nnjit_studio.records.gpu_candidate import parse_candidate
 from nnjit_studio.records.serving import ServeOptions
 from nnjit_studio.tuner import TunedModel, TuneOptions, TuningContext, TuningSession
 from nnjit_studio.tuner.events import Event, Failed, FellBack, Paused, SpaceBuilt, Swapped
 from nnjit_studio.tuner.protocols import Records
 from nnjit_studio.workbench.model import ModelOnPage
-from nnjit_studio.workbench.open_model import MAIN, example_feeds
+from nnjit_studio.workbench.open_model import MAIN
 from nnjit_studio.workbench.page import SystemClock
 from nnjit_studio.workbench.patience import PatientRecords
 from nnjit_studio.workbench.runners import gpu_gone

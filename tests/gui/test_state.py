@@ -41,7 +41,7 @@ def test_a_whole_session_is_reduced(state):
     assert sum(len(w.rounds) for w in state.workloads.values()) == len(rounds)
     assert [ms for _, ms in state.latency][:-1] == [e.ms for e in timings]
     assert state.before_ms == pytest.approx(state.summary.model_ms["before"])
-    assert state.now_ms == pytest.approx(state.summary.model_ms["after"])
+    assert state.estimate.ms == pytest.approx(state.summary.model_ms["after"])
     assert state.gain.ratio == pytest.approx(GAIN) and state.gain.outcome == "faster"
     assert state.phase.startswith("Done") and state.summary is script[-1]
 
@@ -51,7 +51,7 @@ def test_times_of_different_moments_are_no_gain(state):
     timed = [ev.ModelTimed(t, ms, (ms,)) for t, ms in enumerate((200.0, 210.0, 644.0))]
     state.reduce(timed)
     assert state.before_ms is None and state.gain is None
-    assert state.now_ms == 210.0, "the median, not the last inference"
+    assert state.estimate.ms == 210.0, "the median, not the last inference"
     state.reduce([ev.MachineSeen(3.0, 0.31, "machine busy: figures are rough")])
     assert state.warning
 
@@ -60,7 +60,7 @@ def test_runs_of_replaced_kernels_do_not_count(state):
     key = first(state).workload.key
     state.reduce([ev.ModelTimed(0.1, 9.0, (9.0,) * 50)])
     state.reduce([ev.Swapped(0.2, key, candidates()[0], 1.0, 2.0), ev.ModelTimed(0.3, 4.0, (4.0,))])
-    assert (state.now_ms, state.estimate.count) == (4.0, 1)
+    assert (state.estimate.ms, state.estimate.count) == (4.0, 1)
 
 
 def test_shares_of_model_time_add_up_to_one(state):

@@ -23,11 +23,12 @@ from nnjit_studio.model import (
     TensorSpec,
     Workload,
 )
+from nnjit_studio.model.feeds import example_feeds
 from nnjit_studio.records import KernelKey, TuningRecord
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.tuner import TunedModel, TuneOptions, TuningContext
 from nnjit_studio.tuner.events import Event, Failed, SpaceBuilt, Swapped
-from nnjit_studio.workbench import OpenModel, Workbench, example_feeds
+from nnjit_studio.workbench import OpenModel, Workbench
 from nnjit_studio.workbench import workbench as module
 from nnjit_studio.workbench.jobs import explain, export
 from nnjit_studio.workbench.open_model import MAIN, PREFILL

@@ -157,11 +157,6 @@ class SessionState:
         return statistics.median(self.compared.before_ms)
 
     @property
-    def now_ms(self) -> float | None:
-        """With the kernels of now."""
-        return self.estimate.ms if self.estimate else None
-
-    @property
     def gain(self) -> ModelGain | None:
         """What pairs say of the model; None before the first."""
         if self.summary is not None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import GivenShapes
-from nnjit_studio.model.feeds import read_arrays
+from nnjit_studio.model.feeds import plain, read_arrays
 from nnjit_studio.model.survey import InputPort, Survey
 from nnjit_studio.workbench.inputs import roles
 
@@ -53,10 +53,8 @@ def drawn(survey: Survey, sizes: Sizes, constants: Mapping[str, float], seed: in
         shape = shape_of(port, sizes)
         if port.name in constants:
             arrays[port.name] = np.full(shape, constants[port.name], port.dtype)
-        elif np.dtype(port.dtype).kind == "f":
-            arrays[port.name] = rng.uniform(-1, 1, shape).astype(port.dtype)
         else:
-            arrays[port.name] = np.ones(shape, port.dtype)
+            arrays[port.name] = plain(shape, np.dtype(port.dtype), rng)
     return arrays
 
 
