@@ -79,7 +79,7 @@ def _answer(pipe: Connection, state: State, kind: str, body: bytes) -> None:
             reply = handler(state, **given)
         codec.send(pipe, "reply", reply)
         if row.loads:
-            _settle()
+            _settle(state)
     except Exception as e:
         codec.send(pipe, "failure", _failure(row, subject, e))
 
@@ -122,13 +122,16 @@ def _limit_memory(memory_bytes: int) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _settle() -> None:
+def _settle(state: State) -> None:
     """Keep what is loaded out of later garbage collections.
 
     With TVM loaded a full collection walks its objects for 40 to 80 ms, in the
     middle of some candidate's compilation: without this it was the 99th percentile.
+    What was kept out before the first model is no model's, and stays so.
     """
-    gc.unfreeze()
+    if state.settled:
+        gc.unfreeze()
+    state.settled = True
     gc.collect()
     gc.freeze()
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import importlib
 import json
 import os
@@ -179,6 +180,8 @@ def _serve(address: str) -> Callable[[], object]:
         with contextlib.suppress(ImportError, OSError):  # wgpu may be missing
             importlib.import_module(OF_THE_GPU)
         assert len(os.listdir("/proc/self/task")) == 1, "a process with threads cannot be forked"
+        gc.collect()
+        gc.freeze()  # a search for garbage would copy every page that the processes share
         while 0 not in (readable := select.select([listener, 0], [], [], 1.0)[0]):
             if readable:
                 connection, _ = listener.accept()

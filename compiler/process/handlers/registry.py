@@ -23,6 +23,8 @@ class State:
     """What the kernel keeps this process from (:mod:`nnjit_studio.compiler.process.sandbox`)."""
     programs: dict[str, Program] = field(default_factory=dict)
     """By workload key."""
+    settled: bool = False
+    """Whether what an earlier job left is kept out of garbage collections."""
 
     def keep(self, programs: Mapping[str, Program]) -> None:
         """Add programs, for later processes too."""
