@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from wasm_builder import module as build
 
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.browsers.flags import Browser
+from nnjit_studio.engine.devtools.sampling import Sampler, ThreadProfile
 from nnjit_studio.errors import ModelError, TargetError, UserError
 from nnjit_studio.foreign_wasm.inspection.hotspots.pages import Sampling, sample_page
 from nnjit_studio.foreign_wasm.inspection.hotspots.samples import hotspots
@@ -37,14 +39,32 @@ WORKER = """onmessage = async ({ data }) => {
 };"""
 
 
+@pytest.fixture
+def targets(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Every page and worker of the browser at the end of sampling, its own ones too."""
+    found: list[dict[str, Any]] = []
+    stop = Sampler.stop
+
+    def looked(sampler: Sampler) -> list[ThreadProfile]:
+        assert sampler._tools is not None
+        found.extend(sampler._tools.call("Target.getTargets", filter=[{}])["targetInfos"])
+        return stop(sampler)
+
+    monkeypatch.setattr(Sampler, "stop", looked)
+    return found
+
+
 @pytest.mark.chromium
-def test_the_planted_function_has_the_time_of_the_page_and_its_worker(tmp_path: Path) -> None:
+def test_the_planted_function_has_the_time_of_the_page_and_its_worker(
+    tmp_path: Path, targets: list[dict[str, Any]]
+) -> None:
     data = build([nops(5), COUNT_DOWN, COUNT_DOWN + b""], {}, {"light": 1, "busy": 2})
     (tmp_path / "m.wasm").write_bytes(data)
     (tmp_path / "index.html").write_text(PAGE)
     (tmp_path / "worker.js").write_text(WORKER)
-    how = Sampling(browsers.find("chromium"), NO_SANDBOX, seconds=4.0)
+    how = Sampling(browsers.find("chromium"), NO_SANDBOX, seconds=1.5)
     threads = sample_page(str(tmp_path), how)
+    assert {t["type"] for t in targets} == {"page", "tab", "worker"}, "no menus of the browser"
     assert [t.kind for t in threads] == ["page", "worker"]
     assert {code for t in threads for code in t.modules.values()} == {data}
     found = hotspots("chromium", threads)
