@@ -182,7 +182,7 @@ def test_compile_times_become_columns_colours_and_a_trace(
 ):
     monkeypatch.setattr(jobs, "compile_times", costs)
     shown.turbo.engines.addItem("toy")
-    shown.turbo.show_file(shown.survey.path)
+    shown.turbo.show_survey(shown.survey)
     with qtbot.waitSignal(shown.turbo.compiled):
         shown.turbo.compile_button.click()
     titles = [c.title for c in shown.functions.model.columns]
@@ -220,7 +220,7 @@ def test_turbo_asks_for_a_name_only_where_something_may_gain(
     other.write_bytes(build.module([build.nops(5)], {}))
     monkeypatch.setattr(window.host.saver, "ask", lambda *given: asked.append(given[1]))
     for path in (shown.survey.path, other):
-        shown.turbo.show_file(path)
+        shown.turbo.show_survey(replace(shown.survey, path=path))
         shown.turbo.engines.setCurrentText("node")
         shown.turbo.turbo_button.click()
         qtbot.waitUntil(lambda: not shown.turbo.busy)

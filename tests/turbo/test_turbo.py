@@ -22,6 +22,7 @@ from nnjit_studio.foreign_wasm.turbo.licence import licence_of
 from nnjit_studio.foreign_wasm.turbo.models import runtime_of
 from nnjit_studio.foreign_wasm.turbo.outputs import outputs_for
 
+pytestmark = pytest.mark.usefixtures("read_here")
 # What is kept is for another test: a figure of this machine decides nothing here.
 EVERYTHING = Settings(cases=6, rounds=8, call_ms=0.1, warmup_ms=5, least_gain=0.01)
 
@@ -41,7 +42,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def made(package: Path) -> Turbo:
+def made(package: Path, read_here: None) -> Turbo:
     options = TurboOptions(fma=True, target="node", settings=EVERYTHING)
     return turbo(package / "dist" / "kernels.wasm", None, options, lambda line: None)
 

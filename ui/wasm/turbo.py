@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QCheckBox, QLabel, QWidget
 
 from nnjit_studio.foreign_wasm.inspection.cost.records import CompileCost
 from nnjit_studio.foreign_wasm.inspection.cost.verdict import verdict
+from nnjit_studio.foreign_wasm.inspection.survey import Survey
 from nnjit_studio.foreign_wasm.turbo.job import Turbo, TurboOptions, turbo, worth_trying
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.jobs import JobProblem
@@ -61,7 +62,7 @@ class TurboPanel(TablePanel):
     def __init__(self, host: Host) -> None:
         super().__init__("Turbo", COLUMNS, host.theme)
         self._host = host
-        self.path: Path | None = None
+        self._survey: Survey | None = None
         self.made: Turbo | None = None
         self.caption = ground(QLabel(EMPTY, wordWrap=True))
         self.caption.setContentsMargins(10, 2, 10, 6)
@@ -104,10 +105,15 @@ class TurboPanel(TablePanel):
         """Whether a job is running."""
         return bool(self.job.job or self.speed.job.job)
 
-    def show_file(self, path: Path) -> None:
+    @property
+    def path(self) -> Path | None:
+        """The file that is shown."""
+        return self._survey.path if self._survey is not None else None
+
+    def show_survey(self, survey: Survey) -> None:
         """Offer the jobs for a file."""
-        self.path, self.made = path, None
-        self.speed.show_made(path, {})
+        self._survey, self.made = survey, None
+        self.speed.show_made(survey.path, {})
         if not self.engines.count():
             self.engines.addItems(jobs.engine_names())
         self.model.set_rows([], keep=False)
@@ -116,9 +122,9 @@ class TurboPanel(TablePanel):
 
     def measure(self) -> None:
         """Measure compile times in the chosen engine."""
-        path, name, unsafe = self.path, self.engines.currentText(), self._no_sandbox
-        if path is not None:
-            self.job.start(COMPILE, lambda note: jobs.compile_times(path, name, unsafe, note))
+        survey, name, unsafe = self._survey, self.engines.currentText(), self._no_sandbox
+        if survey is not None:
+            self.job.start(COMPILE, lambda note: jobs.compile_times(survey, name, unsafe, note))
 
     def ask(self) -> None:
         """Look whether anything may gain, and have the user choose where the new module goes."""
