@@ -171,7 +171,16 @@ def test_what_cannot_be_read_is_said(qtbot, window, tmp_path):
     assert window.wasm.survey is None and not window.wasm.busy
 
 
-def costs(path, name, unsafe, note):
+def test_a_file_that_became_another_costs_a_sentence_in_its_tab(qtbot, window, shown):
+    shown.survey.path.write_bytes(b"\0asm\1\0\0\0\1\6\xff\xff\xff\xff\x0f\x60")
+    shown.turbo.engines.setCurrentText("node")
+    shown.turbo.turbo_button.click()
+    qtbot.waitUntil(lambda: not shown.turbo.busy)
+    assert "promises 4294967295 entries" in shown.turbo.caption.text()
+    assert indices(shown) == [2, 0, 1] and shown.turbo.turbo_button.isEnabled()
+
+
+def costs(survey, name, unsafe, note):
     note("compiling")
     times = {0: TierCost((0.5,), 900), 1: TierCost((5.0,), 700), 2: TierCost((500.0,), 50)}
     return CompileCost(name, f"{name} 1", (Compilation("turbofan", "trace", times, 600.0),))

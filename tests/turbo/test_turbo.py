@@ -66,6 +66,17 @@ def test_all_files_are_written_and_the_certificate_names_them(made: Turbo) -> No
     assert told["licence"]["notices"] == ["LICENSE"]
 
 
+def test_a_memory_of_64_bits_is_run_with_addresses_of_64_bits(tmp_path: Path) -> None:
+    file = tmp_path / "wide.wasm"
+    file.write_bytes(module_of(splat_kernel(4, 3, wide=True), 40, wide=True).data)
+    made = turbo(file, None, TurboOptions(target="node", settings=EVERYTHING), lambda line: None)
+    (row,) = made.certificate["functions"]
+    assert row["kept"] and row["gain"] > 0
+    assert row["executed"]["equal"] == EVERYTHING.cases and row["executed"]["ended"] > 0
+    (loop,) = row["loops"]
+    assert all(body["equal"] and body["cases_without_trap"] for body in loop["bodies"])
+
+
 def test_the_loader_chooses_by_what_the_engine_can(made: Turbo) -> None:
     script = "const { relaxed, wasmUrl } = await import(process.argv[1]);"
     script += "console.log(JSON.stringify({ relaxed, wasmUrl }));"
