@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import wasm_builder as build
@@ -216,7 +217,8 @@ def test_a_refusal_of_turbo_is_said_and_the_buttons_come_back(
 
     monkeypatch.setattr(turbo, "turbo", nothing)
     shown.turbo.engines.addItem("toy")
-    shown.turbo.write(tmp_path / "out.wasm")
+    work = SimpleNamespace(file=shown.survey.path)
+    shown.turbo.write(tmp_path / "out.wasm", turbo.TurboOptions(), work)
     qtbot.waitUntil(lambda: not shown.turbo.busy)
     assert "Nothing in it gains." in shown.turbo.caption.text()
     assert shown.turbo.turbo_button.isEnabled()

@@ -105,8 +105,12 @@ def plant(count: int, seed: int, engine: Engine, cases: int) -> Planted:
                 print(f"accepted in function {function.index}")
         with tempfile.TemporaryDirectory() as folder:
             rows, _ = executed(
-            write_pairs(module, new, Path(folder)), engine, Path(folder), Settings(seed, cases), []
-        )
+                write_pairs(module, new, Path(folder)),
+                engine,
+                Path(folder),
+                Settings(seed, cases),
+                [],
+            )
         run += len(rows)
         different += sum(not row.right for row in rows)
     return Planted(offered, accepted, run, different)

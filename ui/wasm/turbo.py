@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import Signal
@@ -10,7 +11,7 @@ from PySide6.QtWidgets import QCheckBox, QLabel, QWidget
 from nnjit_studio.foreign_wasm.inspection.cost.records import CompileCost
 from nnjit_studio.foreign_wasm.inspection.cost.verdict import verdict
 from nnjit_studio.foreign_wasm.inspection.survey import Survey
-from nnjit_studio.foreign_wasm.turbo.job import Turbo, TurboOptions, turbo, worth_trying
+from nnjit_studio.foreign_wasm.turbo.job import Turbo, TurboOptions, Work, turbo, worth_trying
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.wasm import jobs
@@ -22,8 +23,8 @@ from nnjit_studio.ui.widgets.theme import Theme
 
 COMPILE, LOOK, TURBO = "compile", "look", "turbo"
 EMPTY = (
-    "Turbo… re-schedules loops that hold too many vectors and keeps what is measured faster; it "
-    "takes minutes."
+    "Turbo… re-schedules loops that hold too many vectors (the finding spills) and keeps what is "
+    "measured faster; it takes minutes."
 )
 STOPPED = "Stopped; nothing was written."
 PASSES = {"order": "order of instructions", "fma": "fused multiply-adds"}
@@ -130,14 +131,12 @@ class TurboPanel(TablePanel):
         """Look whether anything may gain, and have the user choose where the new module goes."""
         path, options = self.path, self._options
         if path is not None:
-            self.job.start(LOOK, lambda note: worth_trying(path, options, note))
+            self.job.start(LOOK, lambda note: (options, worth_trying(path, options, note)))
 
-    def write(self, out: Path) -> None:
-        """Make the faster module."""
-        path, options = self.path, self._options
-        if path is not None:
-            self.model.set_rows([], keep=False)
-            self.job.start(TURBO, lambda note: turbo(path, out, options, note))
+    def write(self, out: Path, options: TurboOptions, work: Work) -> None:
+        """Make the faster module of what was found with these options."""
+        self.model.set_rows([], keep=False)
+        self.job.start(TURBO, lambda note: turbo(work.file, out, options, note, work))
 
     @property
     def _options(self) -> TurboOptions:
@@ -151,16 +150,18 @@ class TurboPanel(TablePanel):
     def _no_sandbox(self) -> bool:
         return self._host.session.workbench.page.sandbox.asked_off
 
-    def _returned(self, result: Turbo | CompileCost | int) -> None:
+    def _returned(self, result: Turbo | CompileCost | tuple[TurboOptions, Work]) -> None:
         if isinstance(result, CompileCost):
             self.caption.setText(verdict(result).replace("\n", " "))
             self.compiled.emit(result)
         elif isinstance(result, Turbo):
             self._show(result)
         elif self.path is not None:
-            self.caption.setText(f"Functions that may gain: {result:,}. {EMPTY}")
+            options, work = result
+            self.caption.setText(f"Functions that may gain: {len(work.candidates):,}. {EMPTY}")
             name = f"{self.path.stem}.turbo.wasm"
-            self._host.saver.ask("Write the faster module", name, self.write)
+            write = partial(self.write, options=options, work=work)
+            self._host.saver.ask("Write the faster module", name, write)
 
     def _show(self, made: Turbo) -> None:
         self.made = made

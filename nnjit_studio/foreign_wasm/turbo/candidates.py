@@ -93,6 +93,7 @@ def look(file: Path, registers: int, fma: bool, note: Callable[[str], None]) -> 
     parts = parts_of(file, PART_BYTES, MOST_PARTS)
     if parts[0].nbytes > MOST_BYTES:
         raise WasmError(f"{file.name} has more than {MOST_BYTES >> 20} MiB.")
+    note(f"Looking through {file.name}.")
     looked: list[Looked] = []
     for one in each(_look_through, parts, registers, fma):
         looked.append(one)

@@ -64,7 +64,7 @@ def certificate(
     settings: Settings,
     evidence: Evidence,
 ) -> dict[str, Any]:
-    """The document; ``files`` are ``input``, ``out`` and ``out_relaxed``, ``names`` of functions."""
+    """The document; ``names`` are those of functions, ``files`` input, out and out_relaxed."""
     return {
         "tool": f"nnjit-studio {__version__}",
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),

@@ -69,8 +69,15 @@ class Turbo:
         return {"plain": self.outputs.plain, **more}
 
 
-def turbo(file: Path, out: Path | None, options: TurboOptions, note: Note) -> Turbo:
+def turbo(
+    file: Path, out: Path | None, options: TurboOptions, note: Note, work: Work | None = None
+) -> Turbo:
     """Write a faster module, its loader and its certificate.
+
+    Parameters
+    ----------
+    work
+        What :func:`worth_trying` found with these options, if it was asked before.
 
     Raises
     ------
@@ -80,35 +87,33 @@ def turbo(file: Path, out: Path | None, options: TurboOptions, note: Note) -> Tu
     """
     outputs = outputs_for(file, out)
     with tempfile.TemporaryDirectory(prefix="nnjit-turbo-") as name:
-        return _changed(_look(file, options, note, Path(name)), outputs, options, note)
-
-
-def worth_trying(file: Path, options: TurboOptions, note: Note) -> int:
-    """How many functions of a file may gain, before anything is measured.
-
-    Raises
-    ------
-    UserError
-        When the file is no module, or there is nothing to try.
-    """
-    return len(_look(file, options, note, Path()).candidates)
+        work = work or worth_trying(file, options, note)
+        return _changed(work, Path(name), outputs, options, note)
 
 
 @dataclass(frozen=True)
-class _Work:
+class Work:
+    """Functions of a file that may gain, and where that is measured."""
+
     file: Path
     memory: Limits
     looked: Looked
     engine: Engine
     registers: int
-    folder: Path
 
     @property
     def candidates(self) -> Sequence[Candidate]:
         return self.looked.found.candidates
 
 
-def _look(file: Path, options: TurboOptions, note: Note, folder: Path) -> _Work:
+def worth_trying(file: Path, options: TurboOptions, note: Note) -> Work:
+    """The functions of a file that may gain, before anything is measured.
+
+    Raises
+    ------
+    UserError
+        When the file is no module, or there is nothing to try.
+    """
     engine = engine_of(options.target, options.no_sandbox)
     registers = options.registers or registers_of(engine.kind, platform.machine())
     looked = look(file, registers, options.fma, note)
@@ -117,13 +122,15 @@ def _look(file: Path, options: TurboOptions, note: Note, folder: Path) -> _Work:
     note(f"{looked.functions} functions, {looked.found.vector_loops} loops carry vectors")
     if not looked.found.candidates:
         raise _nothing(file, looked, registers, options.fma)
-    return _Work(file, looked.memory, looked, engine, registers, folder)
+    return Work(file, looked.memory, looked, engine, registers)
 
 
-def _changed(work: _Work, outputs: Outputs, options: TurboOptions, note: Note) -> Turbo:
+def _changed(
+    work: Work, folder: Path, outputs: Outputs, options: TurboOptions, note: Note
+) -> Turbo:
     candidates, settings, fma = work.candidates, options.settings, options.fma
-    run = (work.engine, work.folder, settings, note)
-    judged = _judged(work, options, note)
+    run = (work.engine, folder, settings, note)
+    judged = _judged(work, folder, options, note)
     donors = best_donors(judged, False), best_donors(judged, fma)
     tried = list(measure(work.memory, candidates, *run))
     chosen = [*best(tried, False).values(), *best(tried, fma).values()]
@@ -136,16 +143,18 @@ def _changed(work: _Work, outputs: Outputs, options: TurboOptions, note: Note) -
         raise _no_gain(work, len(tried), settings)
     forms = [Form("plain.wasm", kept, donors[0], False)]
     forms += [Form("relaxed.wasm", fused, donors[1], True)] if fma else []
-    written = whole(write_modules, work.file, candidates, forms, work.folder)
+    written = whole(write_modules, work.file, candidates, forms, folder)
     if written.original != work.looked.sha256:
         raise UserError(f"{work.file.name} was changed while it was measured.", "Try again.")
     names = [form.file for form in forms]
-    rows, valid = executed(written.pairs, work.engine, work.folder, settings, names)
+    rows, valid = executed(written.pairs, work.engine, folder, settings, names)
     _check(rows, valid, work.engine)
-    data = [(work.folder / name).read_bytes() for name in names]
-    places = {"out": outputs.plain, "out_relaxed": outputs.relaxed}
-    files = {role: File.of(place.name, d) for (role, place), d in zip(places.items(), data, strict=False)}
-    files["input"] = File(work.file.name, work.file.stat().st_size, written.original)
+    data = [(folder / name).read_bytes() for name in names]
+    files = {
+        "input": File(work.file.name, work.file.stat().st_size, written.original),
+        "out": File.of(outputs.plain.name, data[0]),
+        **({"out_relaxed": File.of(outputs.relaxed.name, data[1])} if fma else {}),
+    }
     licence = licence_of(work.file)
     document = certificate(
         work.looked.names,
@@ -162,12 +171,12 @@ def _changed(work: _Work, outputs: Outputs, options: TurboOptions, note: Note) -
     return Turbo(outputs, fma, document, licence.text)
 
 
-def _judged(work: _Work, options: TurboOptions, note: Note) -> list[Judged]:
+def _judged(work: Work, folder: Path, options: TurboOptions, note: Note) -> list[Judged]:
     """Donors for whole functions, where they are asked for."""
     if not options.kernels:
         return []
-    kernels = whole(kernels_of, work.file, work.folder)
-    judged = judge(kernels, work.engine, work.folder, options.settings, options.fma)
+    kernels = whole(kernels_of, work.file, folder)
+    judged = judge(kernels, work.engine, folder, options.settings, options.fma)
     for index, reason in kernels.left_alone.items():
         note(f"function {index} is left alone: {reason}")
     for index in {j.index for j in judged}:
@@ -191,7 +200,7 @@ def _check(rows: list[Executed], valid: list[bool], engine: Engine) -> None:
         )
 
 
-def _no_gain(work: _Work, tried: int, settings: Settings) -> UserError:
+def _no_gain(work: Work, tried: int, settings: Settings) -> UserError:
     """Why nothing of what was measured is kept."""
     return UserError(
         f"No change of {work.file.name} is {settings.least_gain:g} times as fast in "

@@ -1,4 +1,4 @@
-"""The modules that turbo makes of a file, written to a folder by the process that reads the file."""
+"""The modules that turbo makes of a file, written by the process that reads the file."""
 
 from __future__ import annotations
 

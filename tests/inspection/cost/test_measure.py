@@ -54,7 +54,9 @@ def test_v8_tells_every_function_of_both_tiers(planted: Survey) -> None:
 
 
 def test_isolation_finds_the_same_function(planted: Survey) -> None:
-    cost = isolated(node(), planted, [f.index for f in planted.functions], lambda line: None, rounds=2)
+    cost = isolated(
+        node(), planted, [f.index for f in planted.functions], lambda line: None, rounds=2
+    )
     assert slowest(cost, 1) == [HEAVY]
     assert all(tier.whole_ms for tier in cost.tiers)
     assert len(cost.tiers[0].functions[HEAVY].samples_ms) == 2, "the first round only warms up"

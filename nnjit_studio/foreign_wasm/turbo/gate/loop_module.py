@@ -65,7 +65,11 @@ def loop_module(
         runs[f"o{loop.first}"] = _run(function, zero, loop, None)
         for n, variant in enumerate(variants):
             runs[f"v{loop.first}_{n}"] = _run(function, zero, loop, variant)
-    limits = bytes([memory.flags & (SHARED_MEMORY | WIDE_MEMORY) | 1]) + leb.unsigned(1) + leb.unsigned(MOST_PAGES)
+    limits = (
+        bytes([memory.flags & (SHARED_MEMORY | WIDE_MEMORY) | 1])
+        + leb.unsigned(1)
+        + leb.unsigned(MOST_PAGES)
+    )
     sections = {
         1: [function_type(b"", b"")],
         2: [text("e") + text("m") + b"\x02" + limits],
