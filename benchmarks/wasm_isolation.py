@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nnjit_studio.foreign_wasm.inspection.cost.find import find_engine
 from nnjit_studio.foreign_wasm.inspection.cost.measure import isolated, traced
-from nnjit_studio.wasm_file.module import read
+from nnjit_studio.foreign_wasm.inspection.survey import survey_file
 
 LEAST_MS = 1.0
 CLOSE = 0.2
@@ -33,11 +33,11 @@ def main() -> None:
         print(line, file=sys.stderr)
 
     engine = find_engine(given.engine, given.no_sandbox)
-    module = read(given.file.read_bytes())
-    own = traced(engine, module, note, rounds=3, inlining=False).tiers[-1].functions
+    survey = survey_file(given.file)
+    own = traced(engine, survey, note, rounds=3, inlining=False).tiers[-1].functions
     over = sorted((i for i in own if own[i].ms > LEAST_MS), key=lambda i: -own[i].ms)
     chosen = over[:: max(1, len(over) // given.functions)]
-    alone = isolated(engine, module, chosen, note, given.rounds, whole=False).tiers[-1].functions
+    alone = isolated(engine, survey, chosen, note, given.rounds, whole=False).tiers[-1].functions
     rows = [(i, own[i].ms, alone[i].ms, alone[i].ms / own[i].ms) for i in chosen if i in alone]
     for index, theirs, ours, ratio in rows:
         print(f"{index:>7}  V8 {theirs:9.2f} ms  isolated {ours:9.2f} ms  {ratio:.2f}")

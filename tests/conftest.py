@@ -13,6 +13,7 @@ import pytest
 import nnjit_studio  # noqa: F401  (switches ONNX Runtime's telemetry off before a test loads it)
 from nnjit_studio.compiler.process import child
 from nnjit_studio.engine.gpu_bridge import bridge
+from nnjit_studio.foreign_wasm import apart
 from nnjit_studio.support.garbage import look_seldom
 
 look_seldom()
@@ -43,6 +44,14 @@ def forked_processes() -> Iterator[None]:
         if loaded.CAN_FORK:
             patch.setattr(child, "spawned", loaded.compile_process)
             patch.setattr(bridge, "spawned", loaded.gpu_process)
+        yield
+
+
+@pytest.fixture(scope="module")
+def read_here() -> Iterator[None]:
+    """Wasm files are read in this process: its limits and its end are tested elsewhere."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(apart, "spread", lambda work, jobs, seconds: map(work, jobs))
         yield
 
 

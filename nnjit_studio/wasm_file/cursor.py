@@ -9,6 +9,8 @@ from nnjit_studio.errors import WasmError
 from nnjit_studio.wasm_file import leb
 
 T = TypeVar("T")
+MOST_ENTRIES = 1_000_000
+"""Of types, functions, imports, exports or globals (WebAssembly JavaScript Interface, limits)."""
 
 
 class Cursor:
@@ -61,8 +63,10 @@ class Cursor:
         return Cursor(self.data, start, self.at)
 
     def items(self, read: Callable[[Cursor], T]) -> list[T]:
-        """A counted list; a count beyond the bytes that are left is an error."""
+        """A counted list; a count beyond the bytes that are left or that of engines is an error."""
         count = self.unsigned()
         if count > self.end - self.at:
             raise WasmError(f"A section promises {count} entries and has too few bytes for them.")
+        if count > MOST_ENTRIES:
+            raise WasmError(f"A section has {count} entries, more than any engine takes.")
         return [read(self) for _ in range(count)]

@@ -15,6 +15,8 @@ FUNCTION, STRUCT, ARRAY, CONTINUATION = 0x60, 0x5F, 0x5E, 0x5D
 RECURSIVE, SUB, SUB_FINAL, SHARED, DESCRIPTOR, DESCRIBES = 0x4E, 0x50, 0x4F, 0x65, 0x4D, 0x4C
 END = 0x0B
 EXACT_FUNCTION, GROUP, GROUP_OF_ONE_TYPE = 0x20, 0x7F, 0x7E
+SHARED_MEMORY, WIDE_MEMORY = 2, 4
+"""Flags of a memory that is shared, and of one that is addressed with 64 bits."""
 
 
 class FunctionType(NamedTuple):
@@ -33,11 +35,11 @@ class Limits(NamedTuple):
 
     @property
     def shared(self) -> bool:
-        return bool(self.flags & 2)
+        return bool(self.flags & SHARED_MEMORY)
 
     @property
     def in_64_bits(self) -> bool:
-        return bool(self.flags & 4)
+        return bool(self.flags & WIDE_MEMORY)
 
 
 class GlobalType(NamedTuple):

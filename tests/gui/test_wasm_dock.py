@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import wasm_builder as build
@@ -171,7 +172,16 @@ def test_what_cannot_be_read_is_said(qtbot, window, tmp_path):
     assert window.wasm.survey is None and not window.wasm.busy
 
 
-def costs(path, name, unsafe, note):
+def test_a_file_that_became_another_costs_a_sentence_in_its_tab(qtbot, window, shown):
+    shown.survey.path.write_bytes(b"\0asm\1\0\0\0\1\6\xff\xff\xff\xff\x0f\x60")
+    shown.turbo.engines.setCurrentText("node")
+    shown.turbo.turbo_button.click()
+    qtbot.waitUntil(lambda: not shown.turbo.busy)
+    assert "promises 4294967295 entries" in shown.turbo.caption.text()
+    assert indices(shown) == [2, 0, 1] and shown.turbo.turbo_button.isEnabled()
+
+
+def costs(survey, name, unsafe, note):
     note("compiling")
     times = {0: TierCost((0.5,), 900), 1: TierCost((5.0,), 700), 2: TierCost((500.0,), 50)}
     return CompileCost(name, f"{name} 1", (Compilation("turbofan", "trace", times, 600.0),))
@@ -182,7 +192,7 @@ def test_compile_times_become_columns_colours_and_a_trace(
 ):
     monkeypatch.setattr(jobs, "compile_times", costs)
     shown.turbo.engines.addItem("toy")
-    shown.turbo.show_file(shown.survey.path)
+    shown.turbo.show_survey(shown.survey)
     with qtbot.waitSignal(shown.turbo.compiled):
         shown.turbo.compile_button.click()
     titles = [c.title for c in shown.functions.model.columns]
@@ -207,7 +217,8 @@ def test_a_refusal_of_turbo_is_said_and_the_buttons_come_back(
 
     monkeypatch.setattr(turbo, "turbo", nothing)
     shown.turbo.engines.addItem("toy")
-    shown.turbo.write(tmp_path / "out.wasm")
+    work = SimpleNamespace(file=shown.survey.path)
+    shown.turbo.write(tmp_path / "out.wasm", turbo.TurboOptions(), work)
     qtbot.waitUntil(lambda: not shown.turbo.busy)
     assert "Nothing in it gains." in shown.turbo.caption.text()
     assert shown.turbo.turbo_button.isEnabled()
@@ -220,7 +231,7 @@ def test_turbo_asks_for_a_name_only_where_something_may_gain(
     other.write_bytes(build.module([build.nops(5)], {}))
     monkeypatch.setattr(window.host.saver, "ask", lambda *given: asked.append(given[1]))
     for path in (shown.survey.path, other):
-        shown.turbo.show_file(path)
+        shown.turbo.show_survey(replace(shown.survey, path=path))
         shown.turbo.engines.setCurrentText("node")
         shown.turbo.turbo_button.click()
         qtbot.waitUntil(lambda: not shown.turbo.busy)

@@ -87,7 +87,7 @@ def browsers_left():
 # Stop
 
 
-def sleeping(path, name, unsafe, note):
+def sleeping(survey, name, unsafe, note):
     """A job that waits for a real process."""
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     note(f"waiting for {process.pid}")

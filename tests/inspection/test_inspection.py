@@ -149,8 +149,7 @@ def test_a_reader_that_takes_too_long_is_ended(
     """By its own processor time: a busy machine is no fault of the file."""
     path = tmp_path / "m.wasm"
     path.write_bytes(build.module([build.nops(5)] * 20_000, {}))
-    module = "nnjit_studio.foreign_wasm.inspection.survey"
-    monkeypatch.setattr(f"{module}.seconds_for", lambda nbytes: 0.001)
+    monkeypatch.setattr("nnjit_studio.foreign_wasm.apart.seconds_for", lambda nbytes: 0.001)
     monkeypatch.setattr("nnjit_studio.support.readers.PATIENCE", 1e5)
     with pytest.raises(WasmError, match=r"took more than 0\.001 s of processor time"):
         survey_file(path)

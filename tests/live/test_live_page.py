@@ -17,6 +17,7 @@ from nnjit_studio.engine.browsers.browsers import is_root
 from nnjit_studio.errors import UserError, WasmError
 from nnjit_studio.foreign_wasm.live.job import open_runtime
 
+pytestmark = pytest.mark.usefixtures("read_here")
 NAME = "ort-wasm-simd-threaded.wasm"
 M, K, N = 64, 48, 64
 

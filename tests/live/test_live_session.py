@@ -13,12 +13,11 @@ from tiny_runtime import ADD, ZERO, runtime
 from nnjit_studio.device.host import host_profile
 from nnjit_studio.errors import PageError, UserError
 from nnjit_studio.foreign_wasm.live.donors import Block, tile_of
-from nnjit_studio.foreign_wasm.live.job import Runtime
+from nnjit_studio.foreign_wasm.live.job import Runtime, exchange
 from nnjit_studio.foreign_wasm.live.page import Checked, LivePage, Proof
 from nnjit_studio.foreign_wasm.live.session import LiveSession, Setting
 from nnjit_studio.records import Kernel, KernelKey, TuningRecord
 from nnjit_studio.tuner.events import Event
-from nnjit_studio.wasm_file import edit
 from nnjit_studio.wasm_file.module import read
 
 RIGHT = Proof(80, 80, 0.0, "")
@@ -99,8 +98,7 @@ class Page(LivePage):
 
 @pytest.fixture
 def given(tmp_path: Path) -> Runtime:
-    module = read(runtime())
-    return Runtime(tmp_path / "r.wasm", module, (ZERO, ADD), edit.lift(module, (ZERO, ADD), 64))
+    return Runtime(tmp_path / "r.wasm", exchange(read(runtime()), (ZERO, ADD)))
 
 
 def session(page: Page, runtime: Runtime, database: Database, tier: str = "simd128") -> LiveSession:

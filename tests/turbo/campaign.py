@@ -17,7 +17,7 @@ from random_loops import random_module
 
 from nnjit_studio.foreign_wasm.turbo.gate.engines import Engine, engine_of
 from nnjit_studio.foreign_wasm.turbo.gate.gate import Settings
-from nnjit_studio.foreign_wasm.turbo.gate.pairs import executed
+from nnjit_studio.foreign_wasm.turbo.gate.pairs import executed, write_pairs
 from nnjit_studio.foreign_wasm.turbo.loops.find import Function, Loop, decoded, vector_loops
 from nnjit_studio.foreign_wasm.turbo.loops.prove import difference
 from nnjit_studio.foreign_wasm.turbo.loops.rewrite import rebuilt
@@ -75,7 +75,9 @@ def rewrite_and_run(count: int, seed: int, engine: Engine, cases: int) -> Rewrit
             if wrong:
                 print(f"function {function.index}: {wrong}")
     with tempfile.TemporaryDirectory() as folder:
-        rows, _ = executed(module, new, engine, Path(folder), Settings(seed, cases), [])
+        rows, _ = executed(
+            write_pairs(module, new, Path(folder)), engine, Path(folder), Settings(seed, cases), []
+        )
     for row in rows:
         if not row.right or row.error:
             print(row)
@@ -102,7 +104,13 @@ def plant(count: int, seed: int, engine: Engine, cases: int) -> Planted:
                 accepted += 1
                 print(f"accepted in function {function.index}")
         with tempfile.TemporaryDirectory() as folder:
-            rows, _ = executed(module, new, engine, Path(folder), Settings(seed, cases), [])
+            rows, _ = executed(
+                write_pairs(module, new, Path(folder)),
+                engine,
+                Path(folder),
+                Settings(seed, cases),
+                [],
+            )
         run += len(rows)
         different += sum(not row.right for row in rows)
     return Planted(offered, accepted, run, different)

@@ -19,6 +19,7 @@ from nnjit_studio.foreign_wasm.turbo.kernels.gate import (
     Judged,
     best,
     judge,
+    kernels_of,
     with_donors,
 )
 from nnjit_studio.foreign_wasm.turbo.kernels.guard import Donor
@@ -31,9 +32,9 @@ QUICK = Settings(rounds=6, call_ms=0.2)
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory: pytest.TempPathFactory) -> list[Judged]:
     folder = tmp_path_factory.mktemp("gate")
-    rows, left_alone = judge(read(runtime()), engine_of("node", False), folder, QUICK, True)
-    assert left_alone == {}
-    return rows
+    kernels = kernels_of(read(runtime()), folder)
+    assert kernels.left_alone == {}
+    return judge(kernels, engine_of("node", False), folder, QUICK, True)
 
 
 def test_every_donor_is_proven_for_the_function_that_it_stands_for(judged: list[Judged]) -> None:
@@ -76,7 +77,6 @@ def test_the_new_module_computes_the_same() -> None:
 
 
 def test_a_module_whose_callers_are_not_known_is_left_alone(tmp_path: Path) -> None:
-    module = read(runtime(keeps=False, in_table=True))
-    rows, left_alone = judge(module, engine_of("node", False), tmp_path, QUICK, False)
-    assert rows == []
-    assert set(left_alone) == {ZERO, ADD}
+    kernels = kernels_of(read(runtime(keeps=False, in_table=True)), tmp_path)
+    assert judge(kernels, engine_of("node", False), tmp_path, QUICK, False) == []
+    assert set(kernels.left_alone) == {ZERO, ADD}

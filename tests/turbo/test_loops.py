@@ -8,7 +8,7 @@ from random_loops import I32, V128, N, P, Q, code, get, put
 from nnjit_studio.errors import UserError
 from nnjit_studio.foreign_wasm.turbo.candidates import find
 from nnjit_studio.foreign_wasm.turbo.loops.find import Loop, decoded, vector_loops
-from nnjit_studio.foreign_wasm.turbo.loops.operators import F32X4_MADD, LOAD32_SPLAT, OPERATORS
+from nnjit_studio.foreign_wasm.turbo.loops.operators import F32X4_MADD, I64, LOAD32_SPLAT, OPERATORS
 from nnjit_studio.foreign_wasm.turbo.loops.prove import difference
 from nnjit_studio.foreign_wasm.turbo.loops.rewrite import rebuilt
 from nnjit_studio.foreign_wasm.turbo.loops.rules import broadcasts
@@ -18,33 +18,40 @@ from nnjit_studio.foreign_wasm.turbo.targets import registers_of
 from nnjit_studio.wasm_file import leb
 from nnjit_studio.wasm_file.module import MAGIC, Module, read
 from nnjit_studio.wasm_file.opcodes import NAMES
+from nnjit_studio.wasm_file.parts import WIDE_MEMORY
 from nnjit_studio.wasm_file.sections import section, sized, vector
 
 ROWS, COLUMNS = 4, 2
+NAMES_OF = {I32: "i32", I64: "i64"}
 A, B, ACC = 3, 3 + ROWS, 3 + ROWS + COLUMNS
 
 
-def module_of(loop: bytes, vectors: int = 24) -> Module:
-    """A function ``(p, q, n)`` with a loop, and stores of what the locals hold then."""
+def module_of(loop: bytes, vectors: int = 24, wide: bool = False, loops: int = 1) -> Module:
+    """A function ``(p, q, n)`` with a loop, once or more, and stores of what the locals hold then.
+
+    Pointers and memory have 64 bits if it is ``wide``.
+    """
+    pointer = I64 if wide else I32
     stores = b"".join(
-        code("i32.const", 4096 + 16 * n) + get(3 + n) + code("v128.store", 0, 0, 0)
+        code(f"{NAMES_OF[pointer]}.const", 4096 + 16 * n) + get(3 + n) + code("v128.store", 0, 0, 0)
         for n in range(ACC - 3, vectors)
     )
     count = get(N) + code("i32.const", -1) + code("i32.add") + code("local.tee", N)
     body = leb.unsigned(1) + leb.unsigned(vectors) + bytes((V128,))
-    body += code("loop", -64) + loop + count + code("br_if", 0) + code("end") + stores
-    body += code("end")
+    body += (code("loop", -64) + loop + count + code("br_if", 0) + code("end")) * loops
+    body += stores + code("end")
     sections = (
-        (1, b"\x01\x60\x03" + bytes((I32,)) * 3 + b"\x00"),
+        (1, b"\x01\x60\x03" + bytes((pointer, pointer, I32)) + b"\x00"),
         (3, b"\x01\x00"),
-        (5, b"\x01\x00\x10"),
+        (5, bytes((1, WIDE_MEMORY if wide else 0, 16))),
         (10, vector([sized(body)])),
     )
     return read(MAGIC + b"".join(section(n, data) for n, data in sections))
 
 
-def splat_kernel(rows: int = ROWS, columns: int = COLUMNS) -> bytes:
+def splat_kernel(rows: int = ROWS, columns: int = COLUMNS, wide: bool = False) -> bytes:
     """A tile as XNNPACK writes it: rows of A whole, lanes broadcast by shuffles."""
+    integer = NAMES_OF[I64 if wide else I32]
     out = b"".join(get(P) + code("v128.load", 4, 64 * r, 0) + put(A + r) for r in range(rows))
     for k in range(4):
         for c in range(columns):
@@ -57,7 +64,7 @@ def splat_kernel(rows: int = ROWS, columns: int = COLUMNS) -> bytes:
                 product = splat + get(A + rows + c) + code("f32x4.mul")
                 out += product + get(acc) + code("f32x4.add") + put(acc)
     for pointer, step in ((P, 16), (Q, 64 * columns)):
-        out += get(pointer) + code("i32.const", step) + code("i32.add") + put(pointer)
+        out += get(pointer) + code(f"{integer}.const", step) + code(f"{integer}.add") + put(pointer)
     return out
 
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,15 +14,17 @@ from test_loops import ACC, A, P, code, get, module_of, put, splat_kernel
 
 from nnjit_studio.cli.main import main
 from nnjit_studio.errors import UserError
+from nnjit_studio.foreign_wasm import apart
 from nnjit_studio.foreign_wasm.turbo.gate.engines import Node, engine_of
 from nnjit_studio.foreign_wasm.turbo.gate.gain import gain_of
 from nnjit_studio.foreign_wasm.turbo.gate.gate import Settings
-from nnjit_studio.foreign_wasm.turbo.job import Turbo, TurboOptions, turbo
+from nnjit_studio.foreign_wasm.turbo.job import Turbo, TurboOptions, turbo, worth_trying
 from nnjit_studio.foreign_wasm.turbo.kept import MOST_KEPT, kept_turbo, made_before, make_turbo
 from nnjit_studio.foreign_wasm.turbo.licence import licence_of
 from nnjit_studio.foreign_wasm.turbo.models import runtime_of
 from nnjit_studio.foreign_wasm.turbo.outputs import outputs_for
 
+pytestmark = pytest.mark.usefixtures("read_here")
 # What is kept is for another test: a figure of this machine decides nothing here.
 EVERYTHING = Settings(cases=6, rounds=8, call_ms=0.1, warmup_ms=5, least_gain=0.01)
 
@@ -41,7 +44,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def made(package: Path) -> Turbo:
+def made(package: Path, read_here: None) -> Turbo:
     options = TurboOptions(fma=True, target="node", settings=EVERYTHING)
     return turbo(package / "dist" / "kernels.wasm", None, options, lambda line: None)
 
@@ -65,6 +68,17 @@ def test_all_files_are_written_and_the_certificate_names_them(made: Turbo) -> No
     assert told["licence"]["notices"] == ["LICENSE"]
 
 
+def test_a_memory_of_64_bits_is_run_with_addresses_of_64_bits(tmp_path: Path) -> None:
+    file = tmp_path / "wide.wasm"
+    file.write_bytes(module_of(splat_kernel(4, 3, wide=True), 40, wide=True).data)
+    made = turbo(file, None, TurboOptions(target="node", settings=EVERYTHING), lambda line: None)
+    (row,) = made.certificate["functions"]
+    assert row["kept"] and row["gain"] > 0
+    assert row["executed"]["equal"] == EVERYTHING.cases and row["executed"]["ended"] > 0
+    (loop,) = row["loops"]
+    assert all(body["equal"] and body["cases_without_trap"] for body in loop["bodies"])
+
+
 def test_the_loader_chooses_by_what_the_engine_can(made: Turbo) -> None:
     script = "const { relaxed, wasmUrl } = await import(process.argv[1]);"
     script += "console.log(JSON.stringify({ relaxed, wasmUrl }));"
@@ -83,6 +97,22 @@ def test_a_module_that_gains_nothing_writes_nothing(package: Path, tmp_path: Pat
     with pytest.raises(UserError, match="1e\\+09 times as fast"):
         turbo(package / "dist" / "kernels.wasm", tmp_path / "x.wasm", never, lambda line: None)
     assert not any(tmp_path.iterdir())
+
+
+def test_a_file_that_changes_after_it_was_looked_through_is_told(tmp_path: Path) -> None:
+    file, said = tmp_path / "x.wasm", list[str]()
+    file.write_bytes(module_of(splat_kernel(4, 3), 40).data)
+    options = TurboOptions(target="node", settings=replace(EVERYTHING, cases=2))
+    work = worth_trying(file, options, said.append)
+    assert [c.function.index for c in work.candidates] == [0]
+    assert said[0] == "Looking through x.wasm."
+    file.write_bytes(file.read_bytes() + b"\x00\x05\x04note")
+    apart._module.cache_clear()
+    said.clear()
+    with pytest.raises(UserError, match="was changed while it was measured"):
+        turbo(file, None, options, said.append, work)
+    assert not [line for line in said if line.startswith("Looking")]
+    assert [f.name for f in tmp_path.iterdir()] == ["x.wasm"]
 
 
 @pytest.mark.parametrize(

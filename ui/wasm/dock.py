@@ -184,7 +184,7 @@ class WasmPanel(Panel):
         """Show a file, whose compile times are not known yet."""
         self.survey, self.tiers, self.cost, self.comparison = survey, {}, None, None
         self._found = ranked(survey)
-        self.turbo.show_file(survey.path)
+        self.turbo.show_survey(survey)
         self.live.show_file(survey.path)
         self.offload.show_file(survey.path)
         self.functions.show_rows(rows_of(survey, self.tiers))

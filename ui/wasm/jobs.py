@@ -17,11 +17,11 @@ from nnjit_studio.foreign_wasm.inspection.cost.find import find_engine
 from nnjit_studio.foreign_wasm.inspection.cost.measure import isolated, traced
 from nnjit_studio.foreign_wasm.inspection.cost.records import CompileCost
 from nnjit_studio.foreign_wasm.inspection.cost.shells import find_shell
+from nnjit_studio.foreign_wasm.inspection.survey import Survey
 from nnjit_studio.foreign_wasm.offload.cases import Loop
 from nnjit_studio.foreign_wasm.turbo.speed.result import Compared
 from nnjit_studio.tuner.events import Event
 from nnjit_studio.tuner.protocols import Records
-from nnjit_studio.wasm_file.module import read
 
 Note = Callable[[str], None]
 Emit = Callable[[Any], None]
@@ -40,7 +40,7 @@ def browser_names() -> list[str]:
     return [browser.name for browser in browsers.find_all()]
 
 
-def compile_times(path: Path, name: str, no_sandbox: bool, note: Note) -> CompileCost:
+def compile_times(survey: Survey, name: str, no_sandbox: bool, note: Note) -> CompileCost:
     """Compile a file in both tiers of an engine: all functions in V8, the heaviest elsewhere.
 
     Raises
@@ -48,12 +48,11 @@ def compile_times(path: Path, name: str, no_sandbox: bool, note: Note) -> Compil
     UserError
         When the file cannot be read, or the engine refuses it or does not start.
     """
-    module, engine = read(path.read_bytes()), find_engine(name, no_sandbox)
+    engine = find_engine(name, no_sandbox)
     if engine.kind == "v8":
-        return traced(engine, module, note)
-    sizes = {index: len(module.body(index)) for index in module.defined}
-    heaviest = sorted(sizes, key=lambda index: -sizes[index])[:HEAVIEST]
-    return isolated(engine, module, heaviest, note, rounds=1)
+        return traced(engine, survey, note)
+    heaviest = sorted(survey.functions, key=lambda f: -f.bytes)[:HEAVIEST]
+    return isolated(engine, survey, [f.index for f in heaviest], note, rounds=1)
 
 
 def places(no_sandbox: bool) -> dict[str, Opening]:
@@ -103,7 +102,7 @@ def runtime_of(path: Path) -> Runtime:
     """
     from nnjit_studio.foreign_wasm.live.job import open_runtime
 
-    return Runtime(path, len(open_runtime(path).kernels))
+    return Runtime(path, len(open_runtime(path).made.kernels))
 
 
 def live(given: Mapping[str, Any], records: Records) -> Iterator[Event]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import Signal
@@ -9,7 +10,8 @@ from PySide6.QtWidgets import QCheckBox, QLabel, QWidget
 
 from nnjit_studio.foreign_wasm.inspection.cost.records import CompileCost
 from nnjit_studio.foreign_wasm.inspection.cost.verdict import verdict
-from nnjit_studio.foreign_wasm.turbo.job import Turbo, TurboOptions, turbo, worth_trying
+from nnjit_studio.foreign_wasm.inspection.survey import Survey
+from nnjit_studio.foreign_wasm.turbo.job import Turbo, TurboOptions, Work, turbo, worth_trying
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.wasm import jobs
@@ -21,8 +23,8 @@ from nnjit_studio.ui.widgets.theme import Theme
 
 COMPILE, LOOK, TURBO = "compile", "look", "turbo"
 EMPTY = (
-    "Turbo… re-schedules loops that hold too many vectors and keeps what is measured faster; it "
-    "takes minutes."
+    "Turbo… re-schedules loops that hold too many vectors (the finding spills) and keeps what is "
+    "measured faster; it takes minutes."
 )
 STOPPED = "Stopped; nothing was written."
 PASSES = {"order": "order of instructions", "fma": "fused multiply-adds"}
@@ -61,7 +63,7 @@ class TurboPanel(TablePanel):
     def __init__(self, host: Host) -> None:
         super().__init__("Turbo", COLUMNS, host.theme)
         self._host = host
-        self.path: Path | None = None
+        self._survey: Survey | None = None
         self.made: Turbo | None = None
         self.caption = ground(QLabel(EMPTY, wordWrap=True))
         self.caption.setContentsMargins(10, 2, 10, 6)
@@ -104,10 +106,15 @@ class TurboPanel(TablePanel):
         """Whether a job is running."""
         return bool(self.job.job or self.speed.job.job)
 
-    def show_file(self, path: Path) -> None:
+    @property
+    def path(self) -> Path | None:
+        """The file that is shown."""
+        return self._survey.path if self._survey is not None else None
+
+    def show_survey(self, survey: Survey) -> None:
         """Offer the jobs for a file."""
-        self.path, self.made = path, None
-        self.speed.show_made(path, {})
+        self._survey, self.made = survey, None
+        self.speed.show_made(survey.path, {})
         if not self.engines.count():
             self.engines.addItems(jobs.engine_names())
         self.model.set_rows([], keep=False)
@@ -116,22 +123,20 @@ class TurboPanel(TablePanel):
 
     def measure(self) -> None:
         """Measure compile times in the chosen engine."""
-        path, name, unsafe = self.path, self.engines.currentText(), self._no_sandbox
-        if path is not None:
-            self.job.start(COMPILE, lambda note: jobs.compile_times(path, name, unsafe, note))
+        survey, name, unsafe = self._survey, self.engines.currentText(), self._no_sandbox
+        if survey is not None:
+            self.job.start(COMPILE, lambda note: jobs.compile_times(survey, name, unsafe, note))
 
     def ask(self) -> None:
         """Look whether anything may gain, and have the user choose where the new module goes."""
         path, options = self.path, self._options
         if path is not None:
-            self.job.start(LOOK, lambda note: worth_trying(path, options, note))
+            self.job.start(LOOK, lambda note: (options, worth_trying(path, options, note)))
 
-    def write(self, out: Path) -> None:
-        """Make the faster module."""
-        path, options = self.path, self._options
-        if path is not None:
-            self.model.set_rows([], keep=False)
-            self.job.start(TURBO, lambda note: turbo(path, out, options, note))
+    def write(self, out: Path, options: TurboOptions, work: Work) -> None:
+        """Make the faster module of what was found with these options."""
+        self.model.set_rows([], keep=False)
+        self.job.start(TURBO, lambda note: turbo(work.file, out, options, note, work))
 
     @property
     def _options(self) -> TurboOptions:
@@ -145,16 +150,18 @@ class TurboPanel(TablePanel):
     def _no_sandbox(self) -> bool:
         return self._host.session.workbench.page.sandbox.asked_off
 
-    def _returned(self, result: Turbo | CompileCost | int) -> None:
+    def _returned(self, result: Turbo | CompileCost | tuple[TurboOptions, Work]) -> None:
         if isinstance(result, CompileCost):
             self.caption.setText(verdict(result).replace("\n", " "))
             self.compiled.emit(result)
         elif isinstance(result, Turbo):
             self._show(result)
         elif self.path is not None:
-            self.caption.setText(f"Functions that may gain: {result:,}. {EMPTY}")
+            options, work = result
+            self.caption.setText(f"Functions that may gain: {len(work.candidates):,}. {EMPTY}")
             name = f"{self.path.stem}.turbo.wasm"
-            self._host.saver.ask("Write the faster module", name, self.write)
+            write = partial(self.write, options=options, work=work)
+            self._host.saver.ask("Write the faster module", name, write)
 
     def _show(self, made: Turbo) -> None:
         self.made = made

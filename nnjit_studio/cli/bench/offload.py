@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,13 @@ from nnjit_studio.cli.common import JSON, answer, note
 from nnjit_studio.cli.target_options import OPTIONS
 from nnjit_studio.cli.verbs import FILE, OUTPUT, argument, group, option, same, verb
 from nnjit_studio.errors import UserError
+from nnjit_studio.foreign_wasm.apart import whole
 from nnjit_studio.foreign_wasm.offload import job, report
 from nnjit_studio.foreign_wasm.offload.cases import Loop
 from nnjit_studio.foreign_wasm.offload.loops import find_loops
 from nnjit_studio.foreign_wasm.turbo.outputs import check_new
 from nnjit_studio.support.files import replacing
-from nnjit_studio.wasm_file.module import read
+from nnjit_studio.wasm_file.module import Module
 
 
 @dataclass(frozen=True)
@@ -74,18 +75,22 @@ def offload(
 
 
 def _write(file: Path, found: Sequence[Loop], out: Path) -> None:
-    module = read(file.read_bytes())
     functions = {loop.told["function"] for loop in found if loop.told["pattern"]}
-    nests = job.nests_of(module, {}, functions)
-    if not nests:
+    written = whole(_offloaded, file, functions)
+    if written is None:
         raise UserError(
             f"No loop of {file.name} can run on a GPU, so nothing was written.",
             "Leave --out away: the reasons are listed.",
         )
-    data, plan = job.offloaded(module, nests)
+    data, plan = written
     for path, content in ((out, data), (out.with_suffix(".json"), plan.encode())):
         with replacing(path) as part:
             part.write_bytes(content)
+
+
+def _offloaded(module: Module, functions: Collection[int]) -> tuple[bytes, str] | None:
+    nests = job.nests_of(module, {}, functions)
+    return job.offloaded(module, nests) if nests else None
 
 
 def _measure(found: Sequence[Loop], result: dict[str, Any], given: Measuring) -> None:

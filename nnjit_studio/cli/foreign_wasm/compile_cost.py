@@ -14,7 +14,6 @@ from nnjit_studio.foreign_wasm.inspection.cost.records import CompileCost
 from nnjit_studio.foreign_wasm.inspection.cost.trace import trace_events
 from nnjit_studio.foreign_wasm.inspection.survey import Survey
 from nnjit_studio.support.files import write_json
-from nnjit_studio.wasm_file.module import read
 
 ISOLATED = 10
 """Functions measured by isolation where none are named: the largest."""
@@ -65,18 +64,18 @@ def compile_cost(survey: Survey, options: CompileOptions, no_sandbox: bool) -> C
     if options.trace is not None:
         options.trace.parent.mkdir(parents=True, exist_ok=True)  # refused before the work
     engine = find_engine(options.engine, no_sandbox)
-    module = read(survey.path.read_bytes())
-    if unknown := [i for i in options.function if i not in module.defined]:
+    defined = range(survey.imported, survey.imported + len(survey.functions))
+    if unknown := [i for i in options.function if i not in defined]:
         raise UserError(
             f"The file defines no function {unknown[0]}.",
-            f"Its own are {module.defined.start} to {module.defined.stop - 1}.",
+            f"Its own are {defined.start} to {defined.stop - 1}.",
         )
     if engine.kind == "v8" and not options.isolates:
-        cost = traced(engine, module, note, options.rounds or 1)
+        cost = traced(engine, survey, note, options.rounds or 1)
     else:
         largest = sorted(survey.functions, key=lambda f: -f.bytes)[:ISOLATED]
         functions = options.function or tuple(f.index for f in largest)
-        cost = isolated(engine, module, functions, note, options.rounds or 5, options.whole)
+        cost = isolated(engine, survey, functions, note, options.rounds or 5, options.whole)
     if options.trace is not None:
         write_json(options.trace, trace_events(cost, survey.name))
         note(f"Wrote {options.trace}.")

@@ -30,6 +30,8 @@ DIRECT = (CODES["call"], CODES["return_call"])
 SPLITS = codes("loop if else br_if br_table catch catch_all try_table") | codes("block if")
 FOLLOWED_FROM = 8
 """Functions that surely hold fewer vectors at once are not followed."""
+V8_LOCALS = 50_000
+"""What V8 takes; the vectors of a function that has more are not followed."""
 FOLLOWED_BITS = 1 << 30
 """Vector locals times blocks; a file made for that could take all memory."""
 
@@ -90,7 +92,7 @@ def _facts(
     types = module.type_of(known.index).params + b"".join(t[:1] * n for n, t in groups)
     simd, loops = heads.count(SIMD_PREFIX), heads.count(LOOP)
     live, problem = None, ""
-    if simd and loops:
+    if simd and loops and len(types) <= V8_LOCALS:
         try:
             live = _live_vectors(module, known.index, body, tokens, codes_, types, vectors)
         except WasmError as e:

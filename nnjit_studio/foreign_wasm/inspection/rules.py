@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from nnjit_studio.foreign_wasm.inspection.facts import FunctionFacts
+from nnjit_studio.foreign_wasm.inspection.facts import V8_LOCALS, FunctionFacts
 from nnjit_studio.foreign_wasm.inspection.survey import Survey
 from nnjit_studio.wasm_file.flow import V8_VECTORS
 
 V8_BODY_BYTES = 7_654_321
-V8_LOCALS = 50_000
 V8_JUMPS = 65_520
 LARGE_BYTES = 100_000
 MANY_LOCALS = 1_000

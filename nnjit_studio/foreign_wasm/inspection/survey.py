@@ -5,14 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 
-from nnjit_studio.errors import WasmError
+from nnjit_studio.foreign_wasm.apart import Part, each, parts_of
 from nnjit_studio.foreign_wasm.inspection.facts import FunctionFacts, facts
-from nnjit_studio.support.limits import seconds_for
-from nnjit_studio.support.readers import Ended, spread
-from nnjit_studio.wasm_file.module import MAX_BYTES, Module, Section, read
+from nnjit_studio.wasm_file.module import Module, Section
 
 PART_BYTES = 1 << 20
 """Of a file that a process looks through at a time."""
@@ -50,53 +47,25 @@ def survey_file(path: Path, note: Callable[[str], object] = lambda text: None) -
         memory than allowed.
     Stopped
     """
-    try:
-        nbytes = path.stat().st_size
-    except OSError as e:
-        raise _unread(path, e) from e
-    if nbytes > MAX_BYTES:
-        raise WasmError(f"The file {path} has {nbytes} bytes, more than any engine takes.")
-    count = min(MOST_PARTS, nbytes // PART_BYTES + 1)
-    jobs = [(path, n, count) for n in range(count)]
-    parts: list[Survey] = []
-    try:
-        for part in spread(_survey_part, jobs, seconds_for(nbytes)):
-            parts.append(part)
-            if len(parts) < count:
-                note(f"Reading {path.name}: {len(parts)} of {count} parts.")
-        return _joined(parts)
-    except Ended as e:
-        raise WasmError(f"Reading {path} {e}.", e.hint) from e
-    except OSError as e:
-        raise _unread(path, e) from e
-    except WasmError as e:
-        said = e.error[:1].lower() + e.error[1:]
-        raise WasmError(f"The file {path} cannot be read: {said}", e.hint) from e
+    parts = parts_of(path, PART_BYTES, MOST_PARTS)
+    found: list[Survey] = []
+    for part in each(_survey_part, parts):
+        found.append(part)
+        if len(found) < len(parts):
+            note(f"Reading {path.name}: {len(found)} of {len(parts)} parts.")
+    return _joined(found)
 
 
-def _unread(path: Path, error: OSError) -> WasmError:
-    return WasmError(f"The file {path} cannot be read: {error.strerror}.", "Check the name.")
-
-
-@cache
-def _module(path: Path) -> tuple[bytes, Module]:
-    data = path.read_bytes()
-    return data, read(data)
-
-
-def _survey_part(job: tuple[Path, int, int]) -> Survey:
+def _survey_part(module: Module, part: Part) -> Survey:
     """A share of the functions, and of the first part the rest of the file."""
-    path, n, of = job
-    data, module = _module(path)
-    first = n == 0
     return Survey(
-        path=path,
-        nbytes=len(data),
-        sha256=hashlib.sha256(data).hexdigest() if first else "",
+        path=part.path,
+        nbytes=len(module.data),
+        sha256=hashlib.sha256(module.data).hexdigest() if part.first else "",
         imported=module.imported_functions,
-        sections=module.sections if first else (),
-        functions=tuple(facts(module, module.share(n, of))),
-        names=dict(module.names) if first else {},
+        sections=module.sections if part.first else (),
+        functions=tuple(facts(module, part.functions(module))),
+        names=dict(module.names) if part.first else {},
         callers={},
     )
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.compiler.onnx_file.check import load_model
 from nnjit_studio.errors import ModelError, UserError, WasmError
+from nnjit_studio.foreign_wasm.apart import whole
 from nnjit_studio.foreign_wasm.live.dispatch import dispatch_module
 from nnjit_studio.foreign_wasm.live.rewrite import swappable
 from nnjit_studio.foreign_wasm.model_inputs import input_specs, written
@@ -23,15 +24,15 @@ from nnjit_studio.foreign_wasm.turbo.kernels.module import donor_module
 from nnjit_studio.model.feeds import seeded_feeds
 from nnjit_studio.model.given_shapes import GivenShapes
 from nnjit_studio.wasm_file import edit
-from nnjit_studio.wasm_file.module import Module, read
+from nnjit_studio.wasm_file.module import Module
 
 LIBRARIES = {"": "ort.wasm.min.mjs", ".jspi": "ort.jspi.min.mjs"}
 """Of ONNX Runtime Web's package, by what stands behind the module's first name."""
 
 
 @dataclass(frozen=True)
-class Runtime:
-    """A runtime's module with kernels that donors may replace.
+class Exchange:
+    """What is made of a module whose kernels donors may replace.
 
     Attributes
     ----------
@@ -39,17 +40,24 @@ class Runtime:
         Indices of functions, in the order of the table.
     originals
         A module of these functions as they were, with a memory of its own.
+    swappable
+        The module with them behind a table.
+    shared
+        Whether its memory is.
     """
 
-    file: Path
-    module: Module
     kernels: tuple[int, ...]
     originals: bytes
+    swappable: bytes
+    shared: bool
 
-    @property
-    def shared(self) -> bool:
-        """Whether its memory is shared."""
-        return bool(self.module.memories) and self.module.memories[0].shared
+
+@dataclass(frozen=True)
+class Runtime:
+    """A runtime's file, which was read, and what is made of it."""
+
+    file: Path
+    made: Exchange
 
     @property
     def folder(self) -> Path:
@@ -67,19 +75,34 @@ def open_runtime(file: Path) -> Runtime:
     WasmError
         When it is no module, or has no function that a donor may replace.
     """
-    module = read(file.read_bytes())
+    runtime = Runtime(file, whole(_exchange, file, file.name))
+    _library(runtime)
+    return runtime
+
+
+def _exchange(module: Module, name: str) -> Exchange:
     found = find(module)
     reasons = refused(module, found)
     kernels = tuple(f for f in found if f not in reasons)
     if not kernels:
         why = " ".join(f"Function {f}: {reason}" for f, reason in reasons.items())
         raise WasmError(
-            f"{file.name} has no kernel that can be exchanged. {why}".strip(),
+            f"{name} has no kernel that can be exchanged. {why}".strip(),
             "Products of ONNX Runtime Web's builds for the processor are known.",
         )
-    runtime = Runtime(file, module, kernels, edit.lift(module, kernels, SCRATCH_PAGES))
-    _library(runtime)
-    return runtime
+    return exchange(module, kernels)
+
+
+def exchange(module: Module, kernels: tuple[int, ...]) -> Exchange:
+    """The modules for an exchange of these functions.
+
+    Raises
+    ------
+    WasmError
+        When the module has been rewritten already, or holds too many kernels.
+    """
+    originals = edit.lift(module, kernels, SCRATCH_PAGES)
+    return Exchange(kernels, originals, swappable(module, kernels), module.memories[0].shared)
 
 
 def write_job(
@@ -101,12 +124,13 @@ def write_job(
     loaded = load_model(model)
     given = feeds if feeds is not None else _drawn(loaded)
     library, glue = _library(runtime)
+    made = runtime.made
     modules = {
-        "wasm": swappable(runtime.module, runtime.kernels),
-        "dispatch": dispatch_module(len(runtime.kernels)),
-        "originals": runtime.originals,
-        "reference": donor_module(REFERENCE, False, runtime.shared),
-        "fused": donor_module(REFERENCE, True, runtime.shared),
+        "wasm": made.swappable,
+        "dispatch": dispatch_module(len(made.kernels)),
+        "originals": made.originals,
+        "reference": donor_module(REFERENCE, False, made.shared),
+        "fused": donor_module(REFERENCE, True, made.shared),
     }
     for name, data in modules.items():
         (folder / f"{name}.wasm").write_bytes(data)
@@ -115,7 +139,7 @@ def write_job(
         **{name: f"files/{name}.wasm" for name in modules},
         "library": f"runtime/{library}",
         "glue": f"runtime/{glue}",
-        "functions": [f"f{index}" for index in runtime.kernels],
+        "functions": [f"f{index}" for index in made.kernels],
         "onnx": "files/model.onnx",
         "threads": threads,
         "inputs": [{**told, "file": f"files/{told['file']}"} for told in written(given, folder)],

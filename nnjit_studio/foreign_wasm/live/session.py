@@ -89,7 +89,7 @@ class LiveSession:
     def __init__(self, setting: Setting, seconds: float) -> None:
         self._set, self._seconds = setting, seconds
         self._began_s = setting.clock.monotonic_s()
-        originals = setting.runtime.originals
+        originals = setting.runtime.made.originals
         digest = hashlib.sha256(originals).hexdigest()
         self.plain = Kernel("", None, EXACT_TIER, originals, digest)
         self.winner = self.plain
@@ -119,7 +119,7 @@ class LiveSession:
                 f"{self._set.model} asks for none of the kernels of {self._set.runtime.file.name}.",
                 "Models with products or convolutions of 32-bit floats do.",
             )
-        workload = workload_of(blocks, self._set.runtime.originals)
+        workload = workload_of(blocks, self._set.runtime.made.originals)
         yield SessionStarted(self.t_s(), self._set.model, (workload.key,), target)
         self._flops = workload.flops
         yield self._timed(WARM_UP_RUNS)
@@ -160,7 +160,7 @@ class LiveSession:
         yield from self._finals(workload, finalists)
 
     def _made(self, workload: Workload, entry: SpaceEntry) -> Kernel:
-        return donor(workload, entry.candidate, self._set.tier, self._set.runtime.shared)
+        return donor(workload, entry.candidate, self._set.tier, self._set.runtime.made.shared)
 
     def _prove(
         self, workload: Workload, kernels: Sequence[Kernel], until: float

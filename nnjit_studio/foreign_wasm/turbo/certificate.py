@@ -16,7 +16,6 @@ from nnjit_studio.foreign_wasm.turbo.gate.pairs import Executed
 from nnjit_studio.foreign_wasm.turbo.licence import Licence
 from nnjit_studio.foreign_wasm.turbo.loops.schedule import peak_of
 from nnjit_studio.foreign_wasm.turbo.loops.variants import FMA
-from nnjit_studio.wasm_file.module import Module
 
 
 @dataclass(frozen=True)
@@ -40,35 +39,44 @@ class Evidence:
     executed: Sequence[Executed]
 
 
-def sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+@dataclass(frozen=True)
+class File:
+    """A file that the certificate names."""
+
+    file: str
+    nbytes: int
+    sha256: str
+
+    @staticmethod
+    def of(name: str, data: bytes) -> File:
+        return File(name, len(data), hashlib.sha256(data).hexdigest())
+
+    def to_json(self) -> dict[str, Any]:
+        return {"file": self.file, "bytes": self.nbytes, "sha256": self.sha256}
 
 
 def certificate(
-    module: Module,
-    files: Mapping[str, tuple[str, bytes]],
+    names: Mapping[int, str],
+    files: Mapping[str, File],
     licence: Licence,
     engine: Engine,
     registers: int,
     settings: Settings,
     evidence: Evidence,
 ) -> dict[str, Any]:
-    """The document; ``files`` are name and bytes of ``input``, ``out`` and ``out_relaxed``."""
+    """The document; ``names`` are those of functions, ``files`` input, out and out_relaxed."""
     return {
         "tool": f"nnjit-studio {__version__}",
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        **{
-            role: {"file": name, "bytes": len(data), "sha256": sha256(data)}
-            for role, (name, data) in files.items()
-        },
+        **{role: file.to_json() for role, file in files.items()},
         "licence": licence.to_json(),
         "engine": {"version": engine.version, "kind": engine.kind, "vector_registers": registers},
         "settings": asdict(settings),
-        "functions": functions(module, evidence),
+        "functions": functions(names, evidence),
     }
 
 
-def functions(module: Module, evidence: Evidence) -> list[dict[str, Any]]:
+def functions(names: Mapping[int, str], evidence: Evidence) -> list[dict[str, Any]]:
     """A row for each function that has a loop with other bodies."""
     runs = {row.index: row for row in evidence.executed}
     rows = []
@@ -81,7 +89,7 @@ def functions(module: Module, evidence: Evidence) -> list[dict[str, Any]]:
         rows.append(
             {
                 "index": index,
-                "name": module.name_of(index),
+                "name": names.get(index, ""),
                 "pass": best.variant.passed,
                 "gain": best.gain.median if best.gain else None,
                 "kept": bool(kept or relaxed),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,18 +84,14 @@ def loader(outputs: Outputs, relaxed: bool) -> str:
     )
 
 
-def write(
-    outputs: Outputs, plain: bytes, relaxed: bytes | None, certificate: dict[str, Any]
-) -> None:
-    """Write all files, each whole or not at all."""
+def write(outputs: Outputs, modules: Sequence[bytes], certificate: dict[str, Any]) -> None:
+    """Write all files, each whole or not at all; the second module is the relaxed one."""
     outputs.plain.parent.mkdir(parents=True, exist_ok=True)
     contents = {
-        outputs.plain: plain,
-        outputs.loader: loader(outputs, relaxed is not None).encode(),
+        **dict(zip((outputs.plain, outputs.relaxed), modules, strict=False)),
+        outputs.loader: loader(outputs, len(modules) > 1).encode(),
         outputs.certificate: (json.dumps(certificate, indent=1, allow_nan=False) + "\n").encode(),
     }
-    if relaxed is not None:
-        contents[outputs.relaxed] = relaxed
     for path, data in contents.items():
         with replacing(path) as part:
             part.write_bytes(data)

@@ -20,7 +20,7 @@ from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.model.native_run import NativeRun, NodeTime
 from nnjit_studio.model.survey import Survey
 from nnjit_studio.support.phases import OnPhase
-from nnjit_studio.verdict.case import ORT, TURBO, Case, ort_entries, write_inputs
+from nnjit_studio.verdict.case import ORT, TURBO, Case, link, ort_entries, write_inputs
 from nnjit_studio.verdict.measure import Effort, Visits, measure
 from nnjit_studio.verdict.nodes import node_times
 from nnjit_studio.verdict.peers import PACKAGE, Peer
@@ -90,6 +90,7 @@ def run_refused(
     """
     page, path = model.page, refused.survey.path
     with page.working(), tempfile.TemporaryDirectory(prefix="nnjit-refused-") as name:
+        module = _held(module, Path(name))
         begun = Verdict(
             path.name,
             str(path.absolute()),
@@ -147,6 +148,14 @@ def _options(model: ModelOnPage) -> TurboOptions:
     browser = _sampler(model.page.target)
     target = browser.name if browser else "node"
     return TurboOptions(target=target, no_sandbox=model.page.sandbox.asked_off)
+
+
+def _held(module: Path | None, folder: Path) -> Path | None:
+    """The module by a name of our own: another window may drop its first one from the cache."""
+    if module is None:
+        return None
+    link(module, folder / "held.wasm")
+    return folder / "held.wasm"
 
 
 def _natively(model: ModelOnPage, refused: Refused, run: RefusedRun) -> RefusedRun:

@@ -10,7 +10,7 @@ import { address, fill, whole } from "./random.js";
  * @property {number[]} results types of the locals that it writes
  * @property {string[]} fused for each variant: "f32" or "f64" with fused multiply-adds, "" without
  */
-/** @typedef {{file: string, shared: boolean, loops: LoopJob[]}} FunctionJob */
+/** @typedef {{file: string, shared: boolean, wide: boolean, loops: LoopJob[]}} FunctionJob with a memory that is shared, or addressed with 64 bits */
 /**
  * @typedef {object} Settings
  * @property {number} seed
@@ -22,6 +22,7 @@ import { address, fill, whole } from "./random.js";
 /** @typedef {() => void} Run */
 
 const PAGES = 16;
+const MOST_PAGES = 65536;
 const GIVEN = 64;
 const RESULTS = 32768;
 const SLOT = 16;
@@ -200,6 +201,12 @@ function drawn(lab, runs) {
   return false;
 }
 
+/** @param {FunctionJob} job */
+function memoryOf({ shared, wide }) {
+  const limits = wide ? { address: "i64", initial: BigInt(PAGES), maximum: BigInt(MOST_PAGES) } : { initial: PAGES, maximum: MOST_PAGES };
+  return new WebAssembly.Memory(/** @type {any} */ ({ ...limits, shared }));
+}
+
 /**
  * A row for each loop of a function.
  * @param {FunctionJob} job
@@ -207,7 +214,7 @@ function drawn(lab, runs) {
  * @param {(path: string) => Promise<BufferSource>} fetchBytes
  */
 export async function* rows(job, settings, fetchBytes) {
-  const memory = new WebAssembly.Memory({ initial: PAGES, maximum: 65536, shared: job.shared });
+  const memory = memoryOf(job);
   const { instance } = await WebAssembly.instantiate(await fetchBytes(job.file), { e: { m: memory } });
   for (const loop of job.loops) {
     const lab = new Laboratory(instance, memory, loop, randomBy(settings.seed + loop.first));

@@ -15,9 +15,10 @@ from nnjit_studio.foreign_wasm.inspection.cost.in_browser import BrowserEngine
 from nnjit_studio.foreign_wasm.inspection.cost.measure import isolated, traced
 from nnjit_studio.foreign_wasm.inspection.cost.shells import Shell, find_shell
 from nnjit_studio.foreign_wasm.inspection.cost.verdict import blamed, slowest
-from nnjit_studio.wasm_file.module import Module, read
+from nnjit_studio.foreign_wasm.inspection.survey import Survey, survey_file
 
 HEAVY = 1
+pytestmark = pytest.mark.usefixtures("read_here")
 NO_SANDBOX = hasattr(os, "geteuid") and os.geteuid() == 0
 
 
@@ -27,17 +28,24 @@ def node() -> Engine:
     return found
 
 
+def surveyed(data: bytes, folder: Path) -> Survey:
+    path = folder / f"{hash(data)}.wasm"
+    path.write_bytes(data)
+    return survey_file(path)
+
+
 @pytest.fixture(scope="module")
-def planted() -> Module:
-    return read(build([ifs(3, 5), ifs(4000, 5), ifs(5, 5), nops(4)], {HEAVY: "heavy"}))
+def planted(read_here: None, tmp_path_factory: pytest.TempPathFactory) -> Survey:
+    data = build([ifs(3, 5), ifs(4000, 5), ifs(5, 5), nops(4)], {HEAVY: "heavy"})
+    return surveyed(data, tmp_path_factory.mktemp("planted"))
 
 
-def test_v8_tells_every_function_of_both_tiers(planted: Module) -> None:
+def test_v8_tells_every_function_of_both_tiers(planted: Survey) -> None:
     said: list[str] = []
     cost = traced(node(), planted, said.append)
     assert [t.tier for t in cost.tiers] == ["liftoff", "turbofan"]
     for tier in cost.tiers:
-        assert set(tier.functions) == set(planted.defined)
+        assert set(tier.functions) == {f.index for f in planted.functions}
         assert all(c.code_bytes and c.memory_bytes for c in tier.functions.values())
         assert tier.peak_rss_bytes is not None
     assert slowest(cost, 1) == [HEAVY]
@@ -45,23 +53,25 @@ def test_v8_tells_every_function_of_both_tiers(planted: Module) -> None:
     assert said
 
 
-def test_isolation_finds_the_same_function(planted: Module) -> None:
-    cost = isolated(node(), planted, [*planted.defined], lambda line: None, rounds=2)
+def test_isolation_finds_the_same_function(planted: Survey) -> None:
+    cost = isolated(
+        node(), planted, [f.index for f in planted.functions], lambda line: None, rounds=2
+    )
     assert slowest(cost, 1) == [HEAVY]
     assert all(tier.whole_ms for tier in cost.tiers)
     assert len(cost.tiers[0].functions[HEAVY].samples_ms) == 2, "the first round only warms up"
 
 
 @pytest.mark.chromium
-def test_a_browser_compiles_with_the_same_flags(planted: Module) -> None:
+def test_a_browser_compiles_with_the_same_flags(planted: Survey) -> None:
     engine = BrowserEngine(browsers.find("chromium"), NO_SANDBOX)
     cost = traced(engine, planted, lambda line: None)
     assert slowest(cost, 1) == [HEAVY]
-    assert set(cost.tiers[1].functions) == set(planted.defined)
+    assert set(cost.tiers[1].functions) == {f.index for f in planted.functions}
 
 
-def test_a_function_that_the_engine_refuses_is_told(planted: Module) -> None:
-    broken = read(build([nops(2), b"\0\x6a\x0b"], {}))  # i32.add of nothing
+def test_a_function_that_the_engine_refuses_is_told(tmp_path: Path) -> None:
+    broken = surveyed(build([nops(2), b"\0\x6a\x0b"], {}), tmp_path)  # i32.add of nothing
     cost = isolated(node(), broken, [0, 1], lambda line: None, rounds=1, whole=False)
     assert list(cost.failed) == [1]
     assert "CompileError" in cost.failed[1]
@@ -69,17 +79,16 @@ def test_a_function_that_the_engine_refuses_is_told(planted: Module) -> None:
         traced(node(), broken, lambda line: None)
 
 
-def test_an_engine_that_dies_is_an_error(planted: Module, tmp_path: Path) -> None:
+def test_an_engine_that_dies_is_an_error(planted: Survey, tmp_path: Path) -> None:
     dying = tmp_path / "node-dying"
     dying.write_text("#!/bin/sh\nexit 3\n")
     dying.chmod(0o755)
-    (tmp_path / "m.wasm").write_bytes(planted.data)
     engine = Shell("node-dying", "v8", dying)
     with pytest.raises(PageError, match="ended with code 3"):
-        list(engine.compile(Job("turbofan", [tmp_path / "m.wasm"])))
+        list(engine.compile(Job("turbofan", [planted.path])))
 
 
-def test_closing_ends_the_engine(planted: Module, tmp_path: Path) -> None:
+def test_closing_ends_the_engine(planted: Survey, tmp_path: Path) -> None:
     endless = tmp_path / "node-endless"
     endless.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\necho '@row [1.0]'\nsleep 600\n")
     endless.chmod(0o755)
@@ -91,7 +100,7 @@ def test_closing_ends_the_engine(planted: Module, tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_no_function_of_our_kernels_is_to_blame() -> None:
+def test_no_function_of_our_kernels_is_to_blame(tmp_path: Path) -> None:
     kernels = [
         data
         for group in ("wasm_matmul", "wasm_attention", "wasm_softmax")
@@ -99,6 +108,6 @@ def test_no_function_of_our_kernels_is_to_blame() -> None:
         if name.endswith("| default | relaxed-simd")
     ]
     for data in kernels[::4]:
-        cost = traced(node(), read(data), lambda line: None)
+        cost = traced(node(), surveyed(data, tmp_path), lambda line: None)
         assert [blamed(cost, tier) for tier in cost.tiers] == [[], []]
     assert len(kernels) > 8

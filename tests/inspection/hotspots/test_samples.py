@@ -7,7 +7,7 @@ from wasm_builder import module as build
 
 from nnjit_studio.engine.devtools.sampling import ThreadProfile
 from nnjit_studio.foreign_wasm.inspection.hotspots.export import busiest, speedscope
-from nnjit_studio.foreign_wasm.inspection.hotspots.samples import hotspots, index_at
+from nnjit_studio.foreign_wasm.inspection.hotspots.samples import counted, index_at
 from nnjit_studio.foreign_wasm.inspection.hotspots.text import as_text
 from nnjit_studio.wasm_file.module import read
 
@@ -39,7 +39,7 @@ def thread(samples: list[int], deltas: list[int]) -> ThreadProfile:
 
 
 def test_time_goes_to_the_function_that_ran_and_to_those_that_called_it() -> None:
-    found = hotspots("c", [thread([5, 5, 4, 3, 2, 6, 2], [0, 4000, 4000, 1000, 500, 90000, 500])])
+    found = counted("c", [thread([5, 5, 4, 3, 2, 6, 2], [0, 4000, 4000, 1000, 500, 90000, 500])])
     assert found.busy_ms == 10.0
     assert found.parts_ms == {"wasm": 9.0, "javascript": 0.5, "garbage collection": 0.5}
     first, second = found.functions
@@ -48,7 +48,7 @@ def test_time_goes_to_the_function_that_ran_and_to_those_that_called_it() -> Non
 
 
 def test_the_sentence_joins_the_time_with_the_registers() -> None:
-    found = hotspots("c", [thread([5, 2], [0, 1000])])
+    found = counted("c", [thread([5, 2], [0, 1000])])
     assert found.functions[0].text == (
         "function 0, gemm: 100% of the time, 18 live vectors on 15 registers: 3 spill"
     )
@@ -58,7 +58,7 @@ def test_the_sentence_joins_the_time_with_the_registers() -> None:
 
 def test_threads_are_added_up_and_an_idle_one_counts_for_nothing() -> None:
     busy = thread([5, 2], [0, 1000])
-    found = hotspots("c", [busy, busy, thread([2, 2], [0, 9000])])
+    found = counted("c", [busy, busy, thread([2, 2], [0, 9000])])
     assert (found.busy_ms, found.threads) == (2.0, 2)
 
 
@@ -70,8 +70,8 @@ def test_every_byte_of_a_body_belongs_to_its_function() -> None:
 
 
 def test_a_page_that_ran_nothing_is_told_so() -> None:
-    assert "nothing" in as_text(hotspots("c", [thread([2, 2], [0, 5])]), 5)
-    script = hotspots("c", [thread([3, 2], [0, 5])])
+    assert "nothing" in as_text(counted("c", [thread([2, 2], [0, 5])]), 5)
+    script = counted("c", [thread([3, 2], [0, 5])])
     assert "No Wasm function" in as_text(script, 5)
 
 

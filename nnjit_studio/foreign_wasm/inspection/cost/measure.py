@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import statistics
 import tempfile
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nnjit_studio.errors import WasmError
+from nnjit_studio.foreign_wasm.apart import whole as whole_file
 from nnjit_studio.foreign_wasm.inspection.cost.engines import (
     EVER_MS,
     ISOLATION_V8,
@@ -26,6 +28,7 @@ from nnjit_studio.foreign_wasm.inspection.cost.records import (
     TierCost,
 )
 from nnjit_studio.foreign_wasm.inspection.cost.v8_lines import FLAGS, Compiled, parse
+from nnjit_studio.foreign_wasm.inspection.survey import Survey
 from nnjit_studio.wasm_file.module import Module
 
 _SAY_EVERY = 2000
@@ -33,9 +36,9 @@ _SAY_EVERY = 2000
 
 
 def traced(
-    engine: Engine, module: Module, note: Progress, rounds: int = 1, inlining: bool = True
+    engine: Engine, survey: Survey, note: Progress, rounds: int = 1, inlining: bool = True
 ) -> CompileCost:
-    """V8's own figures of every function, from compiling the whole module in each tier.
+    """V8's own figures of every function, from compiling the whole file in each tier.
 
     Without ``inlining`` they can be compared with isolation, which cannot have it.
 
@@ -48,8 +51,7 @@ def traced(
     """
     tiers: list[Compilation] = []
     with tempfile.TemporaryDirectory(prefix="nnjit-wasm-") as folder:
-        file = Path(folder) / "module.wasm"
-        file.write_bytes(module.data)
+        file = _copied(survey, Path(folder))
         for tier in TIERS[engine.kind]:
             seen: list[Compiled] = []
 
@@ -60,7 +62,7 @@ def traced(
                     if len(seen) % _SAY_EVERY == 0:
                         note(f"  {tier}: {len(seen)} compilations")
 
-            note(f"{engine.name} compiles {len(module.bodies)} functions with {tier}.")
+            note(f"{engine.name} compiles {len(survey.functions)} functions with {tier}.")
             flags = FLAGS if inlining else (*FLAGS, *ISOLATION_V8)
             job = Job(tier, [file], rounds, flags, EVER_MS, on_line)
             rows, peak = _drive(engine, job, note)
@@ -73,7 +75,7 @@ def traced(
 
 def isolated(
     engine: Engine,
-    module: Module,
+    survey: Survey,
     functions: Sequence[int],
     note: Progress,
     rounds: int = 5,
@@ -94,9 +96,8 @@ def isolated(
     tiers: list[Compilation] = []
     failed: dict[int, str] = {}
     with tempfile.TemporaryDirectory(prefix="nnjit-wasm-") as folder:
-        pairs = [path for index in functions for path in _write_pair(module, index, Path(folder))]
-        file = Path(folder) / "module.wasm"
-        file.write_bytes(module.data)
+        pairs = whole_file(_write_pairs, survey.path, functions, Path(folder))
+        file = _copied(survey, Path(folder))
         flags = ISOLATION_V8 if engine.kind == "v8" else ()
         for tier in TIERS[engine.kind]:
             note(f"{engine.name} compiles {len(functions)} functions alone with {tier}.")
@@ -145,11 +146,18 @@ def _by_function(seen: Sequence[Compiled]) -> dict[int, TierCost]:
     }
 
 
-def _write_pair(module: Module, index: int, folder: Path) -> tuple[Path, Path]:
-    alone = isolate(module, index)
-    paths = folder / f"{index}.wasm", folder / f"{index}.stub.wasm"
-    for path, data in zip(paths, alone, strict=True):
-        path.write_bytes(data)
+def _copied(survey: Survey, folder: Path) -> Path:
+    return Path(shutil.copyfile(survey.path, folder / "module.wasm"))
+
+
+def _write_pairs(module: Module, functions: Sequence[int], folder: Path) -> list[Path]:
+    """Each function alone, then its stub."""
+    paths: list[Path] = []
+    for index in functions:
+        alone = isolate(module, index)
+        paths += folder / f"{index}.wasm", folder / f"{index}.stub.wasm"
+        for path, data in zip(paths[-2:], alone, strict=True):
+            path.write_bytes(data)
     return paths
 
 

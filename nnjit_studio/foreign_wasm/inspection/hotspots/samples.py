@@ -6,11 +6,15 @@ import bisect
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from nnjit_studio.engine.devtools.sampling import ThreadProfile
+from nnjit_studio.errors import WasmError
 from nnjit_studio.foreign_wasm.inspection.facts import facts
 from nnjit_studio.foreign_wasm.inspection.hotspots.records import Hotspot, Hotspots
+from nnjit_studio.support.limits import seconds_for
+from nnjit_studio.support.readers import Ended, spread
 from nnjit_studio.wasm_file.module import Module, read
 
 _WRAPPERS = ("js-to-wasm:", "wasm-to-js:")
@@ -35,13 +39,24 @@ class Frame(NamedTuple):
 
 
 def hotspots(browser: str, threads: Sequence[ThreadProfile]) -> Hotspots:
-    """Count the samples of all threads and join them with what is known of the functions.
+    """Count the samples of all threads, and read the modules that the page ran apart.
 
     Raises
     ------
     WasmError
-        When the page ran a module that cannot be read.
+        When the page ran a module that cannot be read, or takes more time or memory than allowed.
+    Stopped
     """
+    nbytes = sum(len(code) for thread in threads for code in thread.modules.values())
+    try:
+        (found,) = spread(partial(counted, browser), [threads], seconds_for(nbytes))
+    except Ended as e:
+        raise WasmError(f"Reading the page's modules {e}.", e.hint) from e
+    return found
+
+
+def counted(browser: str, threads: Sequence[ThreadProfile]) -> Hotspots:
+    """Samples by function, with what is known of the functions."""
     data = {url: code for thread in threads for url, code in thread.modules.items()}
     modules = {url: read(code) for url, code in data.items()}
     own: Counter[Function] = Counter()

@@ -16,7 +16,7 @@ from nnjit_studio.foreign_wasm.turbo.loops.find import Loop
 from nnjit_studio.foreign_wasm.turbo.loops.operators import F64X2_MADD, F64X2_NMADD
 from nnjit_studio.foreign_wasm.turbo.loops.variants import FMA, Variant
 from nnjit_studio.support.stopping import check
-from nnjit_studio.wasm_file.module import Module
+from nnjit_studio.wasm_file.parts import Limits
 
 LEAST_GAIN = 1.05
 """A changed loop is kept where it is at least so many times as fast."""
@@ -85,27 +85,26 @@ class Tried:
 
 
 def measure(
-    module: Module,
+    memory: Limits,
     candidates: Sequence[Candidate],
     engine: Engine,
     folder: Path,
     settings: Settings,
     note: Callable[[str], None],
 ) -> Iterator[Tried]:
-    """Run and time every body of the candidates in one page of the engine.
+    """Run and time every body of the candidates in one page of the engine, on such a memory.
 
     Raises
     ------
     PageError, TargetError
     """
     by_file = {f"f{c.function.index}.wasm": c for c in candidates}
-    memory = module.memories[0]
     for name, candidate in by_file.items():
         check()
         (folder / name).write_bytes(loop_module(candidate.function, memory, candidate.loops))
     job = {
         "settings": asdict(settings),
-        "functions": [_job(name, c, memory.shared) for name, c in by_file.items()],
+        "functions": [_job(name, c, memory) for name, c in by_file.items()],
         "pairs": [],
         "modules": [],
     }
@@ -120,7 +119,7 @@ def measure(
 
 
 def confirmed(
-    module: Module,
+    memory: Limits,
     candidates: Sequence[Candidate],
     chosen: Sequence[Tried],
     engine: Engine,
@@ -139,10 +138,10 @@ def confirmed(
         for index, loops in again.items()
     ]
     once_more = replace(settings, seed=settings.seed + 7919, rounds=CONFIRMING_ROUNDS)
-    return list(measure(module, narrowed, engine, folder, once_more, note))
+    return list(measure(memory, narrowed, engine, folder, once_more, note))
 
 
-def _job(name: str, candidate: Candidate, shared: bool) -> dict[str, Any]:
+def _job(name: str, candidate: Candidate, memory: Limits) -> dict[str, Any]:
     loops = []
     for loop, variants in candidate.loops:
         graph = loop.graph
@@ -152,7 +151,7 @@ def _job(name: str, candidate: Candidate, shared: bool) -> dict[str, Any]:
             raise BugError(f"A loop of function {candidate.function.index} has too many locals.")
         fused = [_fused(v) for v in variants]
         loops.append({"first": loop.first, "given": given, "results": results, "fused": fused})
-    return {"file": name, "shared": shared, "loops": loops}
+    return {"file": name, "shared": memory.shared, "wide": memory.in_64_bits, "loops": loops}
 
 
 def _tried(

@@ -12,6 +12,7 @@ afterwards, :data:`SLOT` bytes each.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from nnjit_studio.foreign_wasm.turbo.loops.emit import FreshLocals, emit
 from nnjit_studio.foreign_wasm.turbo.loops.find import Function, Loop
@@ -28,7 +29,7 @@ from nnjit_studio.foreign_wasm.turbo.loops.operators import (
 from nnjit_studio.foreign_wasm.turbo.loops.variants import Variant
 from nnjit_studio.wasm_file import leb
 from nnjit_studio.wasm_file.module import MAGIC
-from nnjit_studio.wasm_file.parts import Limits
+from nnjit_studio.wasm_file.parts import SHARED_MEMORY, WIDE_MEMORY, Limits
 from nnjit_studio.wasm_file.sections import function_type, section, sized, text, vector
 
 GIVEN, RESULTS, SLOT = 64, 32768, 16
@@ -36,6 +37,7 @@ MOST_SLOTS = (RESULTS - GIVEN) // SLOT
 MOST_PAGES = 65536
 _LOAD = {I32: b"\x28", I64: b"\x29", F32: b"\x2a", F64: b"\x2b", V128: b"\xfd\x00"}
 _STORE = {I32: b"\x36", I64: b"\x37", F32: b"\x38", F64: b"\x39", V128: b"\xfd\x0b"}
+_ZERO, _WIDE_ZERO = b"\x41\x00", b"\x42\x00"
 _LOOP, _END, _BR_IF = b"\x03\x40", b"\x0b", b"\x0d\x00"
 _IS_NOT_ZERO, _OR, _AND, _LESS_ONE = b"\x45\x45", b"\x72", b"\x71", b"\x41\x01\x6b"
 
@@ -54,15 +56,20 @@ def loop_module(
 ) -> bytes:
     """Exports ``o{first}`` for each loop's own body and ``v{first}_{n}`` for its variants.
 
-    All are functions without parameters; the memory is imported as ``e.m`` and is shared if that
-    of the original is.
+    All are functions without parameters; the memory is imported as ``e.m``, and is shared or
+    addressed with 64 bits if that of the original is.
     """
+    zero = _WIDE_ZERO if memory.in_64_bits else _ZERO
     runs: dict[str, bytes] = {}
     for loop, variants in cases:
-        runs[f"o{loop.first}"] = _run(function, loop, None)
+        runs[f"o{loop.first}"] = _run(function, zero, loop, None)
         for n, variant in enumerate(variants):
-            runs[f"v{loop.first}_{n}"] = _run(function, loop, variant)
-    limits = (b"\x03" if memory.shared else b"\x01") + leb.unsigned(1) + leb.unsigned(MOST_PAGES)
+            runs[f"v{loop.first}_{n}"] = _run(function, zero, loop, variant)
+    limits = (
+        bytes([memory.flags & (SHARED_MEMORY | WIDE_MEMORY) | 1])
+        + leb.unsigned(1)
+        + leb.unsigned(MOST_PAGES)
+    )
     sections = {
         1: [function_type(b"", b"")],
         2: [text("e") + text("m") + b"\x02" + limits],
@@ -73,8 +80,9 @@ def loop_module(
     return MAGIC + b"".join(section(code, vector(items)) for code, items in sections.items())
 
 
-def _run(function: Function, loop: Loop, variant: Variant | None) -> bytes:
-    """A function that runs a body; without a variant the loop's own."""
+def _run(function: Function, zero: bytes, loop: Loop, variant: Variant | None) -> bytes:
+    """A function that runs a body, without a variant the loop's own; ``zero`` is an address."""
+    load, store = partial(_load, zero), partial(_store, zero)
     fresh = FreshLocals(len(function.types))
     if variant is None:
         code = function.body.instructions
@@ -84,20 +92,20 @@ def _run(function: Function, loop: Loop, variant: Variant | None) -> bytes:
     fresh.next_loop()
     goes_on, left, runs = (_fresh_one(fresh) for _ in range(3))
     given = b"".join(
-        _load(GIVEN + SLOT * n, kind) + _set(local)
+        load(GIVEN + SLOT * n, kind) + _set(local)
         for n, (local, kind) in enumerate(read_locals(loop.graph).items())
     )
     kinds = {local: loop.graph.nodes[n].type for local, n in loop.graph.finals.items()}
     results = b"".join(
-        _store(RESULTS + SLOT * n, kind, local)
+        store(RESULTS + SLOT * n, kind, local)
         for n, (local, kind) in enumerate((*kinds.items(), (left, I32)))
     )
     whole = (
-        (_load(4, I32), _set(runs), _LOOP, given, _load(0, I32), _set(left), _LOOP, body),
+        (load(4, I32), _set(runs), _LOOP, given, load(0, I32), _set(left), _LOOP, body),
         (_IS_NOT_ZERO, _set(goes_on), _get(left), _LESS_ONE, _set(left)),
-        (_get(goes_on), _load(8, I32), _OR, _get(left), _IS_NOT_ZERO, _AND, _BR_IF, _END),
+        (_get(goes_on), load(8, I32), _OR, _get(left), _IS_NOT_ZERO, _AND, _BR_IF, _END),
         (_get(runs), _LESS_ONE, _set(runs), _get(runs), _BR_IF, _END),
-        (_store(12, I32, goes_on), results, _END),
+        (store(12, I32, goes_on), results, _END),
     )
     # Locals that hold references are not the loop's.
     types = [*(kind if kind in _LOAD else I32 for kind in function.types), *fresh.types]
@@ -119,9 +127,9 @@ def _set(local: int) -> bytes:
     return bytes((LOCAL_SET,)) + leb.unsigned(local)
 
 
-def _load(address: int, kind: int) -> bytes:
-    return b"\x41\x00" + _LOAD[kind] + b"\x00" + leb.unsigned(address)
+def _load(zero: bytes, address: int, kind: int) -> bytes:
+    return zero + _LOAD[kind] + b"\x00" + leb.unsigned(address)
 
 
-def _store(address: int, kind: int, local: int) -> bytes:
-    return b"\x41\x00" + _get(local) + _STORE[kind] + b"\x00" + leb.unsigned(address)
+def _store(zero: bytes, address: int, kind: int, local: int) -> bytes:
+    return zero + _get(local) + _STORE[kind] + b"\x00" + leb.unsigned(address)

@@ -17,8 +17,8 @@ from nnjit_studio.wasm_file.module import Module, read
 
 PAGES = 16
 """Of the memory that a lifted function gets."""
-_COUNT_DOWN = bytes.fromhex("4100 4100 280200 4101 6b 360200 4100 280200 45 0440 00 0b")
-"""Takes one from the number at address 0, and stops the function when none is left."""
+_COUNT_DOWN = "{0} {0} 280200 4101 6b 360200 {0} 280200 45 0440 00 0b"
+"""Takes one from the number at an address, and stops the function when none is left."""
 
 
 @dataclass(frozen=True)
@@ -39,47 +39,61 @@ class Executed:
         return self.equal == self.cases
 
 
-def counted(body: bytes) -> bytes:
-    """The body with a count of its loops' iterations, so that no arguments keep it busy."""
+def counted(body: bytes, wide: bool) -> bytes:
+    """The body with a count of its loops' iterations, so that no arguments keep it busy.
+
+    Parameters
+    ----------
+    wide
+        Whether memory is addressed with 64 bits.
+    """
+    count_down = bytes.fromhex(_COUNT_DOWN.format("4200" if wide else "4100"))
     pieces: list[bytes] = []
     code = decode(body).instructions
     pieces.append(body[: code[0].start])
     for instruction in code:
         pieces.append(body[instruction.start : instruction.end])
         if instruction.opcode == LOOP:
-            pieces.append(_COUNT_DOWN)
+            pieces.append(count_down)
     return b"".join(pieces)
 
 
+@dataclass(frozen=True)
+class Pairs:
+    """Functions before and after, as files that a page runs, and those that cannot stand alone."""
+
+    jobs: Sequence[dict[str, Any]]
+    failed: Sequence[Executed]
+
+
+def write_pairs(module: Module, new: Mapping[int, bytes], folder: Path) -> Pairs:
+    """Write functions alone, as they are and with their new bodies, to a folder."""
+    jobs: list[dict[str, Any]] = []
+    failed: list[Executed] = []
+    for index, body in new.items():
+        try:
+            jobs.append(_pair(module, index, body, folder))
+        except WasmError as error:
+            failed.append(Executed(index, error=error.error))
+    return Pairs(jobs, failed)
+
+
 def executed(
-    module: Module,
-    new: Mapping[int, bytes],
-    engine: Engine,
-    folder: Path,
-    settings: Settings,
-    written: Sequence[bytes],
+    pairs: Pairs, engine: Engine, folder: Path, settings: Settings, modules: Sequence[str]
 ) -> tuple[list[Executed], list[bool]]:
-    """Run old and new functions, and validate whole modules.
+    """Run old and new functions, and validate whole modules, files of the folder.
 
     Returns
     -------
     tuple
-        One row for each function; for each of ``written`` whether the engine takes it.
+        One row for each function; for each of ``modules`` whether the engine takes it.
     """
-    rows: list[Executed] = []
-    pairs: list[dict[str, Any]] = []
-    for index, body in new.items():
-        try:
-            pairs.append(_pair(module, index, body, folder))
-        except WasmError as error:
-            rows.append(Executed(index, error=error.error))
-    for n, data in enumerate(written):
-        (folder / f"whole{n}.wasm").write_bytes(data)
+    rows = list(pairs.failed)
     job = {
         "settings": asdict(settings),
         "functions": [],
-        "pairs": pairs,
-        "modules": [f"whole{n}.wasm" for n in range(len(written))],
+        "pairs": list(pairs.jobs),
+        "modules": list(modules),
     }
     valid: list[bool] = []
     for row in engine.rows(job, folder):
@@ -93,8 +107,9 @@ def executed(
 def _pair(module: Module, index: int, body: bytes, folder: Path) -> dict[str, Any]:
     names = {"before": f"before{index}.wasm", "after": f"after{index}.wasm"}
     imports: list[str] = []
+    wide = any(memory.in_64_bits for memory in module.memories[:1])
     for name, code in zip(names.values(), (module.body(index), body), strict=True):
-        changed = read(edit.replace(module, {index: counted(code)}))
+        changed = read(edit.replace(module, {index: counted(code, wide)}))
         lifted = edit.lift(changed, [index], PAGES)
         (folder / name).write_bytes(lifted)
         imports = [i.name for i in read(lifted).imports if i.kind == "func"]

@@ -23,8 +23,12 @@ _STORES = {code for name, code in CODES.items() if ".store" in name}
 
 
 def find(module: Module) -> tuple[int, ...]:
-    """Indices of the functions that a donor may replace, if they do what it does."""
-    return tuple(_found(module))
+    """Indices of the functions that a donor may replace, if they do what it does.
+
+    Donors address memory with 32 bits.
+    """
+    wide = any(memory.in_64_bits for memory in module.memories[:1])
+    return () if wide else tuple(_found(module))
 
 
 def _found(module: Module) -> Iterator[int]:

@@ -25,6 +25,7 @@ TILES = (
 """Tiles that fill the 16 vector registers of x64, by the rules of the lite space; one without
 unroll for JavaScriptCore, where a load with an offset is an instruction more."""
 REFERENCE = Tile(4, 8)
+ORIGINALS = "originals.wasm"
 CASES = 500
 """Of a proof, for each function."""
 SCRATCH_PAGES = 320
@@ -76,33 +77,43 @@ class Judged:
         }
 
 
-def judge(
-    module: Module, engine: Engine, folder: Path, settings: Settings, fma: bool
-) -> tuple[list[Judged], dict[int, str]]:
-    """Prove and time donors for the functions of a module that may be kernels.
+@dataclass(frozen=True)
+class Kernels:
+    """Functions of a module that may be kernels, and why others that look like one may not."""
 
-    Returns
-    -------
-    tuple
-        What was judged, of functions that do what a kernel does; and why others that look like
-        one must be left alone.
+    functions: Sequence[int]
+    left_alone: Mapping[int, str]
+    shared: bool
+    """Whether the module's memory is."""
+
+
+def kernels_of(module: Module, folder: Path) -> Kernels:
+    """Find them, and write them to the folder as they are."""
+    found = find(module)
+    left_alone = refused(module, found)
+    functions = [index for index in found if index not in left_alone]
+    if functions:
+        (folder / ORIGINALS).write_bytes(edit.lift(module, functions, SCRATCH_PAGES))
+    return Kernels(functions, left_alone, any(memory.shared for memory in module.memories[:1]))
+
+
+def judge(
+    kernels: Kernels, engine: Engine, folder: Path, settings: Settings, fma: bool
+) -> list[Judged]:
+    """Prove and time donors for functions, and judge those that do what a kernel does.
 
     Raises
     ------
     PageError, TargetError
     """
-    found = find(module)
-    left_alone = refused(module, found)
-    functions = [index for index in found if index not in left_alone]
+    functions, shared = kernels.functions, kernels.shared
     if not functions:
-        return [], left_alone
+        return []
     twins = (False, True) if fma else (False,)
     donors = {f"donor{n}-{tile.rows}x{tile.columns}{'-fused' * twin}.wasm": (tile, twin)
               for twin in twins for n, tile in enumerate(TILES)}  # fmt: skip
-    shared = module.memories[0].shared
     for name, (tile, twin) in donors.items():
         (folder / name).write_bytes(donor_module(tile, twin, shared))
-    (folder / "originals.wasm").write_bytes(edit.lift(module, functions, SCRATCH_PAGES))
     (folder / "reference.wasm").write_bytes(donor_module(REFERENCE, False, shared))
     job = {
         "settings": asdict(settings),
@@ -110,7 +121,7 @@ def judge(
         "pairs": [],
         "modules": [],
         "kernels": {
-            "originals": "originals.wasm",
+            "originals": ORIGINALS,
             "functions": [f"f{index}" for index in functions],
             "reference": "reference.wasm",
             "donors": list(donors),
@@ -119,7 +130,7 @@ def judge(
         },
     }
     told = next(row["kernels"] for row in list(engine.rows(job, folder)) if "kernels" in row)
-    return list(_judged(told, functions, donors, settings.least_gain)), left_alone
+    return list(_judged(told, functions, donors, settings.least_gain))
 
 
 def best(judged: Sequence[Judged], fma: bool) -> dict[int, Donor]:
