@@ -333,7 +333,9 @@ class AdvicePanel(JobTable):
     def _change(self, done: str, names: list[str]) -> None:
         """Have these rows in use; Ctrl+Z has those of before again."""
         before = list(self.in_use)
-        step = UndoStep(done, lambda e: self._open(names, e), lambda e: self._open(before, e))
+        step = UndoStep(
+            done, lambda e: self._open(names, e), lambda e: self._open(before, e), needs_idle=True
+        )
         self._steps.append(step)
         self._host.history.do(step)
 
