@@ -1,4 +1,4 @@
-"""How long Qt's thread keeps an event waiting while a model is tuned, and compared, in the real window.
+"""How long an event waits for Qt's thread while a model is tuned and compared in the real window.
 
     QT_QPA_PLATFORM=offscreen python benchmarks/window_speed.py MODEL [--verdict] [--no-sandbox]
 

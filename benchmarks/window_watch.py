@@ -2,12 +2,12 @@
 
 The plot of rounds holds 100,000 points before the measured part begins and is panned 60 times a
 second at three scales. A timer ticks every 5 ms: a tick that comes L ms late stands for events
-that would have waited L, L - 5, L - 10 ms and so on, and counts as all of them. The events with most
-work are printed with the class of their receiver, each without those that it sends itself, and a second
-thread notes in which function of ours Qt's thread was when it was late. ``work`` is the processor
-time of Qt's thread from tick to tick: a wait that is much longer was for a core, or for Python's
-lock. With ``--verdict`` the plot is panned on after the session, while the model is compared with
-ONNX Runtime Web in pages of its own.
+that would have waited L, L - 5, L - 10 ms and so on, and counts as all of them. The events with
+most work are printed with the class of their receiver, each without those that it sends itself,
+and a second thread notes in which function of ours Qt's thread was when it was late. ``work`` is
+the processor time of Qt's thread from tick to tick: a wait that is much longer was for a core, or
+for Python's lock. With ``--verdict`` the plot is panned on after the session, while the model is
+compared with ONNX Runtime Web in pages of its own.
 """
 
 from __future__ import annotations
@@ -319,8 +319,8 @@ def report(watch: Watch, run: Run, points: int) -> str:
     met = ", ".join(f"{'met' if held[phase] else 'missed'} while {phase}" for phase in held)
     lines += [
         "",
-        f"The goal of p99 {P99_GOAL_MS:.0f} ms and at most {MAX_GOAL_MS:.0f} ms is {met}. The events with most work, and where the thread was when it was "
-        "late (in samples of 8 ms):",
+        f"The goal of p99 {P99_GOAL_MS:.0f} ms and at most {MAX_GOAL_MS:.0f} ms is {met}. The "
+        "events with most work, and where the thread was when it was late (in samples of 8 ms):",
         "",
         "```text",
     ]
