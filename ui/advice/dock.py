@@ -310,8 +310,7 @@ class AdvicePanel(JobTable):
         if ms is None or self.in_use or self._reopens or self.outdated:
             return
         self._as_it_was = verdict
-        if self.result is not None:
-            self.fill()
+        self.fill()
 
     # Applying
 
