@@ -326,13 +326,13 @@ class EnginePage:
         return self.acting_on_cancel(self.process.kill)
 
     @contextlib.contextmanager
-    def acting_on_cancel(self, act: Callable[[], object]) -> Iterator[None]:
-        """Within the block, ``act`` is called in a thread of its own soon after :meth:`cancel`."""
+    def acting_on_cancel(self, act: Callable[[], object], after_s: float = 0.0) -> Iterator[None]:
+        """Within the block, ``act`` is called so long after :meth:`cancel`, in another thread."""
         stop = threading.Event()
 
         def watch() -> None:
             while not stop.wait(0.1):
-                if self._cancelled.is_set():
+                if self.cancelled and not stop.wait(after_s) and self.cancelled:
                     act()
                     return
 

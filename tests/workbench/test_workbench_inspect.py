@@ -20,7 +20,7 @@ from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.errors import ModelError, PageError, UserError
 from nnjit_studio.records import Inference, Pulse, Tap
 from nnjit_studio.tuner.events import FellBack
-from nnjit_studio.workbench import Workbench
+from nnjit_studio.workbench import Workbench, tuning
 from nnjit_studio.workbench import workbench as module
 from nnjit_studio.workbench.jobs import compare_backends, diff, profile
 from nnjit_studio.workbench.model import ModelOnPage
@@ -172,6 +172,23 @@ def test_cancelling_ends_a_reference_that_takes_long(
     monkeypatch.setattr(bench.process, "open_reference", slow)
     with pytest.raises(UserError, match="The comparison was cancelled"):
         diff(bench.model)
+
+
+def test_stopping_a_session_ends_a_reference_that_takes_long(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed = threading.Event()
+    monkeypatch.setattr(bench.process, "kill_busy", killed.set)
+    monkeypatch.setattr(tuning, "STOP_S", 0.0)
+
+    def programs(options: object) -> Iterator[object]:
+        bench.page.begin()
+        bench.page.cancel()
+        assert killed.wait(60), "the compile process is ended"
+        yield from ()
+
+    monkeypatch.setattr(bench.tuning, "_programs", programs)
+    assert not list(bench.tuning.start(1.0))
 
 
 def test_a_model_that_was_never_run_is_profiled_with_its_cold_start(
