@@ -315,7 +315,7 @@ graph-speed: .venv/ready
 # Qt's thread while MiniLM is tuned, 100,000 points are plotted and the plot is panned: how long an
 # event waits, and what for; appends to benchmarks/results.md.
 window-speed: .venv/ready $(MODEL) sandbox-note
-	QT_QPA_PLATFORM=offscreen $(BIN)/python benchmarks/window_speed.py $(MODEL) $(SANDBOX) \
+	QT_QPA_PLATFORM=offscreen $(BIN)/python benchmarks/window_speed.py $(MODEL) --verdict $(SANDBOX) \
 	  --markdown benchmarks/results.md
 
 # The database view with 10,000 records: filter, sort, group, and how long Qt's loop waits.

@@ -1,6 +1,6 @@
-"""How long Qt's thread keeps an event waiting while a model is tuned in the real window.
+"""How long an event waits for Qt's thread while a model is tuned and compared in the real window.
 
-    QT_QPA_PLATFORM=offscreen python benchmarks/window_speed.py MODEL [--no-sandbox]
+    QT_QPA_PLATFORM=offscreen python benchmarks/window_speed.py MODEL [--verdict] [--no-sandbox]
 
 What is measured and how: ``window_watch.py``, which the compile process must not load: it is
 started anew from this file.

@@ -2,11 +2,12 @@
 
 The plot of rounds holds 100,000 points before the measured part begins and is panned 60 times a
 second at three scales. A timer ticks every 5 ms: a tick that comes L ms late stands for events
-that would have waited L, L - 5, L - 10 ms and so on, and counts as all of them. The longest events
-are printed with the class of their receiver, each without those that it sends itself, and a second
-thread notes in which function of ours Qt's thread was when it was late. ``work`` is the processor
-time of Qt's thread from tick to tick: a wait that is much longer was for a core, or for Python's
-lock.
+that would have waited L, L - 5, L - 10 ms and so on, and counts as all of them. The events with
+most work are printed with the class of their receiver, each without those that it sends itself,
+and a second thread notes in which function of ours Qt's thread was when it was late. ``work`` is
+the processor time of Qt's thread from tick to tick: a wait that is much longer was for a core, or
+for Python's lock. With ``--verdict`` the plot is panned on after the session, while the model is
+compared with ONNX Runtime Web in pages of its own.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.page.headless import qt_messages_to_logging
 from nnjit_studio.ui.page.host import EngineView
 from nnjit_studio.ui.page.process import check_sandbox
+from nnjit_studio.ui.page.visits import EmbeddedVisits
 from nnjit_studio.ui.startup.app import _application
 from nnjit_studio.ui.startup.garbage_collector import GarbageCollector
 from nnjit_studio.ui.window.main_window import StudioWindow
@@ -49,7 +51,7 @@ LATE_MS = 16.0
 P99_GOAL_MS, MAX_GOAL_MS = 33.0, 150.0
 SCALES = (1.0, 0.1, 0.01)
 """Shares of all points that are in view, for a third of the time each."""
-PHASES = ("opening", "filling", "tuning")
+PHASES = ("opening", "filling", "tuning", "comparing")
 
 
 class Filter(QObject):
@@ -81,11 +83,11 @@ class Watch:
         self.phase = PHASES[0]
         self.waits: dict[str, list[float]] = {phase: [] for phase in PHASES}
         self.work: dict[str, list[float]] = {phase: [] for phase in PHASES}
-        self.events: dict[str, list[tuple[float, str]]] = {phase: [] for phase in PHASES}
+        self.events: dict[str, list[tuple[float, float, str]]] = {phase: [] for phase in PHASES}
         self.places: dict[str, collections.Counter[str]] = {
             phase: collections.Counter() for phase in PHASES
         }
-        self._event: tuple[float, QEvent.Type, str, str] | None = None
+        self._event: tuple[float, float, QEvent.Type, str, str] | None = None
         self._last, self._worked = time.perf_counter(), time.thread_time()
         self._main = threading.get_ident()
         self._timer = QTimer(interval=TICK_MS, timerType=Qt.TimerType.PreciseTimer)
@@ -103,17 +105,18 @@ class Watch:
     def event(self, kind: QEvent.Type, receiver: QObject) -> None:
         """An event begins; what was between the last one and it belongs to the last one."""
         self.idle()
-        self._event = (time.perf_counter(), kind, type(receiver).__name__, receiver.objectName())
+        now = time.perf_counter(), time.thread_time()
+        self._event = (*now, kind, type(receiver).__name__, receiver.objectName())
 
     def idle(self) -> None:
         """The thread has nothing to do."""
         if self._event is None:
             return
-        begun, kind, name, label = self._event
+        begun, worked, kind, name, label = self._event
         self._event = None
-        ms = 1e3 * (time.perf_counter() - begun)
+        ms, work = 1e3 * (time.perf_counter() - begun), 1e3 * (time.thread_time() - worked)
         if ms >= TICK_MS:
-            self.events[self.phase].append((ms, f"{kind.name} to {name} {label}".strip()))
+            self.events[self.phase].append((work, ms, f"{kind.name} to {name} {label}".strip()))
 
     def stop(self) -> None:
         self._timer.stop()
@@ -179,6 +182,7 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("--points", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=21.0)
+    parser.add_argument("--verdict", action="store_true", help="Watch a comparison, too.")
     parser.add_argument("--no-sandbox", action="store_true")
     parser.add_argument("--markdown", type=Path, help="Append a dated section to this file.")
     parser.add_argument("--picture", type=Path)
@@ -192,7 +196,8 @@ def main() -> None:
         watch = Watch()
         filled = Filled(bench.tuning, given.points)
         garbage = GarbageCollector(app)
-        window = StudioWindow(bench, EngineView, settings)
+        visits = EmbeddedVisits() if given.verdict else None
+        window = StudioWindow(bench, EngineView, settings, visits=visits)
         window.closed.connect(app.quit)
         run = Run(window, filled, watch, given.model, given.seconds, given.picture)
         window.show()
@@ -228,7 +233,7 @@ class Run:
         self._pan.timeout.connect(self._step)
         self._wait = QTimer(interval=100)
         self._wait.timeout.connect(self._is_filled)
-        self._steps = self.rounds = 0
+        self._steps = self.steps = self.rounds = 0
         self.tuned_s = 0.0
         window.session.done.connect(self._done)
         window.session.problem.connect(lambda p: print(f"{p.job}: {p.error} {p.hint}"))
@@ -244,11 +249,18 @@ class Run:
             self.window.start_tuning(self._seconds)
             self._wait.start()
         elif job == "tune":
-            self._pan.stop()
-            self.tuned_s = time.perf_counter() - self._begun
+            self.tuned_s, self.steps = time.perf_counter() - self._begun, self._steps
             state = self.window.session.state
             self.rounds = sum(len(w.rounds) for w in state.workloads.values())
-            QTimer.singleShot(500, self.window.close)
+            if self.window.verdict.resting:
+                self._leave()
+            else:
+                self.watch.begin("comparing")
+                self.window.verdict.rested.connect(self._leave)
+
+    def _leave(self) -> None:
+        self._pan.stop()
+        QTimer.singleShot(500, self.window.close)
 
     def _is_filled(self) -> None:
         held = [len(w.rounds) for w in self.window.session.state.workloads.values()]
@@ -263,7 +275,7 @@ class Run:
     def _step(self) -> None:
         """Move the view a 24th of its width, back and forth; then the next scale."""
         box = self.window.panel("rounds").item.getViewBox()
-        share = min(2, int(3 * (time.perf_counter() - self._begun) / self._seconds))
+        share = int(3 * (time.perf_counter() - self._begun) / self._seconds) % 3
         points = self.filled._points
         width = SCALES[share] * points
         self._steps += 1
@@ -286,34 +298,41 @@ def report(watch: Watch, run: Run, points: int) -> str:
         f"{when}; {platform.processor() or platform.machine()}, {os.cpu_count()} cores; "
         f"PySide6 {__import__('PySide6').__version__}, {QApplication.platformName()}; "
         f"{run._model.name}, {points:,} points plotted, {run.rounds - points:,} rounds in "
-        f"{run.tuned_s:.0f} s, {run._steps} pan steps; load average {os.getloadavg()[0]:.1f}.",
+        f"{run.tuned_s:.0f} s, {run.steps} pan steps; load average {os.getloadavg()[0]:.1f}.",
         "",
         "| phase | waits | p50 ms | p99 ms | max ms | work between ticks p99 ms | max ms |",
         "|---|--:|--:|--:|--:|--:|--:|",
     ]
-    for phase in PHASES:
-        waits = np.array(watch.waits[phase] or [0.0])
+    phases = [phase for phase in PHASES if watch.waits[phase]]
+    for phase in phases:
+        waits = np.array(watch.waits[phase])
         p50, p99 = np.percentile(waits, (50, 99))
-        work = np.array(watch.work[phase] or [0.0])
+        work = np.array(watch.work[phase])
         figures = (p50, p99, waits.max(), np.percentile(work, 99), work.max())
         cells = " | ".join(f"{ms:.1f}" for ms in figures)
         lines.append(f"| {phase} | {len(waits)} | {cells} |")
-    waits = np.array(watch.waits["tuning"] or [0.0])
-    p99, most = float(np.percentile(waits, 99)), float(waits.max())
-    held = p99 <= P99_GOAL_MS and most <= MAX_GOAL_MS
+    held = {
+        phase: float(np.percentile(watch.waits[phase], 99)) <= P99_GOAL_MS
+        and max(watch.waits[phase]) <= MAX_GOAL_MS
+        for phase in phases[2:]
+    }
+    met = ", ".join(f"{'met' if held[phase] else 'missed'} while {phase}" for phase in held)
     lines += [
         "",
-        f"While tuning the goal of p99 {P99_GOAL_MS:.0f} ms and at most {MAX_GOAL_MS:.0f} ms is "
-        f"{'met' if held else 'missed'}. The longest events, and where the thread was when it was "
-        "late (in samples of 8 ms):",
+        f"The goal of p99 {P99_GOAL_MS:.0f} ms and at most {MAX_GOAL_MS:.0f} ms is {met}. The "
+        "events with most work, and where the thread was when it was late (in samples of 8 ms):",
         "",
         "```text",
     ]
-    for phase in PHASES:
-        by_name: dict[str, list[float]] = collections.defaultdict(list)
-        for ms, name in watch.events[phase]:
-            by_name[name].append(ms)
-        longest = sorted(by_name.items(), key=lambda item: -max(item[1]))[:8]
-        lines += [f"{phase}: {max(ms):7.1f} ms, {len(ms):4d} over 5 ms  {n}" for n, ms in longest]
+    for phase in phases:
+        by_name: dict[str, list[tuple[float, float]]] = collections.defaultdict(list)
+        for work, ms, name in watch.events[phase]:
+            by_name[name].append((work, ms))
+        longest = sorted(by_name.items(), key=lambda item: max(item[1]), reverse=True)[:8]
+        lines += [
+            f"{phase}: {max(found)[0]:6.1f} ms of work in {max(found)[1]:6.1f} ms, "
+            f"{len(found):4d} over 5 ms  {name}"
+            for name, found in longest
+        ]
         lines += [f"{phase}: {n:4d} samples  {at}" for at, n in watch.places[phase].most_common(8)]
     return "\n".join([*lines, "```", ""])

@@ -65,9 +65,8 @@ def load_model(path: Path) -> onnx.ModelProto:
             "Export or download it again.",
         ) from e
     if not model.graph.node:
-        raise ModelError(
-            f"{path.name!r} is not an ONNX model.", "Choose a file with an .onnx graph."
-        )
+        what = "not an ONNX model" if path.stat().st_size else "empty"
+        raise ModelError(f"{path.name!r} is {what}.", "Choose a file with an .onnx graph.")
     _check_frame(model)
     check_count(model)
     check_external_data(model, path)

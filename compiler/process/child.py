@@ -75,6 +75,11 @@ class Child:
         with contextlib.suppress(OSError):
             os.unlink(self._chatter)
 
+    @property
+    def busy(self) -> bool:
+        """Whether a job runs."""
+        return self._lock.locked()
+
     def kill(self) -> None:
         """End whatever runs; a waiting caller gets its error. For any thread."""
         self._killed.set()

@@ -5,7 +5,7 @@ A job yields the whole :class:`Advice` again after each step; its ``phase`` is e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -72,6 +72,12 @@ class Measurement:
         factor = base_ms / self.base_ms.median
         ms, low, high = (factor * end for end in (self.ms.median, self.ms.low, self.ms.high))
         return replace(self, ms=Interval(ms, low, high))
+
+    def at(self, ms: Interval) -> Measurement:
+        """The same where it takes another time itself, and the untouched model as much longer."""
+        factor, base = ms.median / self.ms.median, self.base_ms
+        scaled = Interval(factor * base.median, factor * base.low, factor * base.high)
+        return replace(self, ms=ms, base_ms=scaled)
 
     @property
     def where(self) -> str:
@@ -222,6 +228,25 @@ def on_one_clock(advice: Advice, verdict: Verdict | None = None) -> Advice:
         for row in advice.rows
     )
     return replace(advice, base=base, rows=rows)
+
+
+def on_clock_in_use(advice: Advice, names: Sequence[str], together: Row | None) -> Advice:
+    """The advice with its times as those of the moment when the rows in use were measured as one.
+
+    A row that is in use alone was measured anew then: what is told of its time is that. Nothing
+    changes before.
+    """
+    found = together.measured if together and together.state == MEASURED else None
+    if advice.base is None or found is None:
+        return advice
+    own = {name: getattr(found, name) for name in ("ms", "base_ms", "ratio", "pairs", "rate")}
+    rows = []
+    for row in advice.rows:
+        told = row.measured and row.measured.at_base(found.base_ms.median)
+        alone = told and list(names) == [row.name]
+        rows.append(replace(row, measured=replace(told, **own) if told and alone else told))
+    base = replace(advice.base, ms=found.base_ms, rate=found.rate)
+    return replace(advice, base=base, rows=tuple(rows))
 
 
 def stopped(advice: Advice) -> Advice:

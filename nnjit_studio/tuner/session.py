@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from nnjit_studio.errors import NnjitError, UserError
+from nnjit_studio.errors import CompileError, NnjitError, UserError
 from nnjit_studio.model import Workload
 from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.gpu_candidate import AnyCandidate
@@ -129,7 +129,13 @@ class TuningSession:
             self._trials(),
         )
         stages = self._tuned(session, evaluator, timing, statistics, machine)
-        reason = yield from watched(stages, statistics.note)
+        try:
+            reason = yield from watched(stages, statistics.note)
+        except CompileError:
+            # Who stops a session may have ended the reference that was being made, too.
+            if not session.clock.cancelled():
+                raise
+            reason = "cancelled"
         late = evaluator.late_ms / evaluator.total_ms if evaluator.total_ms else 0.0
         pipeline_ms = statistics.pipeline_ms
         yield Finished(

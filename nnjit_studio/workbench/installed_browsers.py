@@ -8,7 +8,7 @@ from typing import TypeVar
 from nnjit_studio.analysis.browsers import BrowserComparison
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.runner.kept_page import keep_page
-from nnjit_studio.errors import UserError
+from nnjit_studio.errors import NnjitError, UserError
 from nnjit_studio.support.phases import OnPhase
 from nnjit_studio.tuner.events import Event, RoundDone
 from nnjit_studio.workbench.side_by_side import compare_browsers
@@ -30,10 +30,11 @@ def compare_installed(bench: Workbench, on_phase: OnPhase) -> BrowserComparison:
     """
     own, opened = bench.page, bench.model.current
     own.begin()
+    cancelled = UserError("The comparison was cancelled.")
 
     def phase(text: str) -> None:
         if own.cancelled:
-            raise UserError("The comparison was cancelled.")
+            raise cancelled
         on_phase(text)
 
     def within(browser: str, work: Callable[[Workbench], T], /) -> T:
@@ -41,11 +42,20 @@ def compare_installed(bench: Workbench, on_phase: OnPhase) -> BrowserComparison:
             bench.database.path, browser, sandbox=own.sandbox, threads=own.threads,
             opens=lambda _: bench.database, importing=own.importing,
         )  # fmt: skip
+
+        def end() -> None:
+            other.page.end()
+            other.process.kill()  # a reference that it makes may take half a minute
+
         try:
             found, off = browsers.find(browser), own.sandbox.asked_off
-            with keep_page(other.page.hub, found, off) as running:
+            with own.acting_on_cancel(end), keep_page(other.page.hub, found, off) as running:
                 other.page.launched_with(running.flags)
                 return work(other)
+        except NnjitError:
+            if own.cancelled:
+                raise cancelled from None
+            raise
         finally:
             other.tuning.drop()
             other.page.close()  # the database is the window's

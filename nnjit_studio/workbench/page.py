@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -321,15 +321,19 @@ class EnginePage:
                     raise
                 raise cancelled from None
 
-    @contextlib.contextmanager
-    def compiler_killed_on_cancel(self) -> Iterator[None]:
+    def compiler_killed_on_cancel(self) -> contextlib.AbstractContextManager[None]:
         """Within the block, the compile process is killed soon after :meth:`cancel`."""
+        return self.acting_on_cancel(self.process.kill)
+
+    @contextlib.contextmanager
+    def acting_on_cancel(self, act: Callable[[], object], after_s: float = 0.0) -> Iterator[None]:
+        """Within the block, ``act`` is called so long after :meth:`cancel`, in another thread."""
         stop = threading.Event()
 
         def watch() -> None:
             while not stop.wait(0.1):
-                if self._cancelled.is_set():
-                    self.process.kill()
+                if self.cancelled and not stop.wait(after_s) and self.cancelled:
+                    act()
                     return
 
         watcher = threading.Thread(target=watch, daemon=True)

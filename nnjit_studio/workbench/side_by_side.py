@@ -56,10 +56,14 @@ def compare_browsers(
     engines: dict[str, str] = {}
     crossings: list[Crossing] = []
 
-    def tune(name: str, bench: Workbench) -> None:
+    def opened(name: str, bench: Workbench) -> None:
         on_phase(f"{name}: opening {model.name}")
-        bench.open_model(model, on_phase, feeds)
+        bench.open_model(model, lambda phase: on_phase(f"{name}: {phase}"), feeds)
+
+    def tune(name: str, bench: Workbench) -> None:
+        opened(name, bench)
         engines[name] = bench.page.connect().user_agent
+        on_phase(f"{name}: tuning for {seconds:.0f} s")
         for event in bench.tuning.start(seconds):
             on_event(name, event)
         won[name] = {w.workload: w for w in winners(bench.model, name)}
@@ -69,7 +73,7 @@ def compare_browsers(
         crossings.extend(cross(bench.model, name, own, others, on_phase))
 
     def try_again(name: str, bench: Workbench) -> None:
-        bench.open_model(model, on_phase, feeds)
+        opened(name, bench)
         try_others(name, bench)
 
     def last_turn(bench: Workbench) -> None:

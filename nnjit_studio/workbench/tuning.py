@@ -20,6 +20,8 @@ from nnjit_studio.workbench.runners import gpu_gone
 
 Events = Generator[Event, None, None]
 """Of a session, which goes on when the next one is asked for."""
+STOP_S = 2.0
+"""From *Stop* to the end of a reference that is being made: an LSTM's takes half a minute."""
 
 
 def session_of(
@@ -170,13 +172,15 @@ class Tuning:
         return True
 
     def _until_paused(self, events: Events) -> Iterator[Event]:
+        page = self._model.page
         try:
-            for event in events:
-                if isinstance(event, Paused):
-                    self._rested = events, self._model.page.runner
-                yield event
-                if self._rested is not None:
-                    return
+            with page.acting_on_cancel(page.process.kill_busy, STOP_S):
+                for event in events:
+                    if isinstance(event, Paused):
+                        self._rested = events, page.runner
+                    yield event
+                    if self._rested is not None:
+                        return
         finally:
             if self._serves and self._rested is None:
                 self._serves = False

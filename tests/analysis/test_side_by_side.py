@@ -102,8 +102,9 @@ def test_browsers_take_turns_and_try_each_others_winners(monkeypatch: pytest.Mon
             self.model, self.page = name, SimpleNamespace(connect=lambda: device)
             self.tuning = SimpleNamespace(start=lambda seconds: iter(()))
 
-        def open_model(self, *given: Any) -> None:
+        def open_model(self, path: Path, tell: Callable[[str], None], feeds: Any) -> None:
             turns.append((self.model, "open"))
+            tell("loading weights into the page")
 
     def within(browser: str, work: Callable[[Any], Any], /) -> Any:
         turns.append((browser, "in"))
@@ -117,7 +118,14 @@ def test_browsers_take_turns_and_try_each_others_winners(monkeypatch: pytest.Mon
         side_by_side, "winners", lambda model, name: [Winner(name, "mul", won[name], 1, 1.0)]
     )
     monkeypatch.setattr(side_by_side, "cross", crossed)
-    found = compare_browsers(within, ["embedded", "chromium", "firefox"], Path("m"), 1, print)
+    told: list[str] = []
+    names = ["embedded", "chromium", "firefox"]
+    found = compare_browsers(within, names, Path("m"), 1, told.append)
+    assert told[:3] == [
+        "chromium: opening m", "chromium: loading weights into the page",
+        "chromium: tuning for 1 s",
+    ]  # fmt: skip
+    assert all(words.partition(":")[0] in names for words in told)
     assert found.browsers == ("embedded", "chromium", "firefox")
     assert found.engines["firefox"] == "firefox/1"
     assert turns == [

@@ -35,6 +35,7 @@ from nnjit_studio.ui.advice.lines import (
     lines_of,
     title_alone,
 )
+from nnjit_studio.verdict.text import timing
 
 
 @pytest.fixture
@@ -390,6 +391,23 @@ def test_the_untouched_model_has_one_time_in_the_window(advised):
     advised.verdict.panel.show_verdict(replace(VERDICT, rows=VERDICT.rows[:2]))
     panel.fill()
     assert lines(advised)[""].measured.ms == stated, "the other verdict is of the form in use"
+
+
+def test_rows_in_use_have_one_time_in_the_window(qtbot, advised):
+    """Header, list and line above it had one each; the verdict's is a fourth."""
+    panel = advised.advice
+    press(qtbot, advised, "f16-weights")
+    qtbot.waitUntil(lambda: "Measured: 9 ms" in panel.strip.worth.text())
+    line, untouched = (lines(advised)[name] for name in ("f16-weights", ""))
+    assert (line.measured.ms.median, untouched.measured.ms.median) == (9, 20)
+    assert gain_words(line) == "2.20x [2.16..2.24]"
+    assert advised.header.now.number.text() == "9.00 ms"
+    advised.verdict.panel.show_verdict(VERDICT)
+    own = VERDICT.own.ms
+    line, untouched = (lines(advised)[name] for name in ("f16-weights", ""))
+    assert line.measured.ms == own
+    assert untouched.measured.ms.median == pytest.approx(own.median * 20 / 9)
+    assert panel.strip.worth.text().startswith(f"Measured: {timing(own, False)} for ")
 
 
 def test_the_selected_row_stays_selected_where_others_overtake_it(advised):

@@ -10,7 +10,7 @@ import pytest
 from gui_window import wait_job
 from test_side_by_side import A, B, comparison
 
-from nnjit_studio.errors import UserError
+from nnjit_studio.errors import PageError, UserError
 from nnjit_studio.ui.diff import feature
 from nnjit_studio.workbench import installed_browsers
 from nnjit_studio.workbench.installed_browsers import compare_installed
@@ -41,9 +41,14 @@ class Page:
     def begin(self):
         self.cancelled = False
 
+    @contextlib.contextmanager
+    def acting_on_cancel(self, act):
+        self.act = act
+        yield
+
 
 def test_each_browser_has_a_workbench_on_the_database_of_the_window(monkeypatch):
-    closed, launched = [], []
+    closed, launched, ended = [], [], []
     database = SimpleNamespace(path=Path("k.db"))
     model = SimpleNamespace(current=SimpleNamespace(path=Path("m.onnx")), feeds={})
     bench = SimpleNamespace(page=Page(), model=model, database=database)
@@ -51,9 +56,13 @@ def test_each_browser_has_a_workbench_on_the_database_of_the_window(monkeypatch)
     def made(path, target, *, opens, **given):
         assert opens(path) is database
         page = SimpleNamespace(
-            hub=target, launched_with=launched.append, close=lambda: closed.append(target)
-        )
-        return SimpleNamespace(page=page, tuning=SimpleNamespace(drop=lambda: None), name=target)
+            hub=target, launched_with=launched.append, close=lambda: closed.append(target),
+            end=lambda: ended.append("page"),
+        )  # fmt: skip
+        return SimpleNamespace(
+            page=page, name=target, tuning=SimpleNamespace(drop=lambda: None),
+            process=SimpleNamespace(kill=lambda: ended.append("process")),
+        )  # fmt: skip
 
     @contextlib.contextmanager
     def kept(hub, browser, no_sandbox):
@@ -66,7 +75,16 @@ def test_each_browser_has_a_workbench_on_the_database_of_the_window(monkeypatch)
         bench.page.cancelled = True
         with pytest.raises(UserError, match="cancelled"):
             phase("goes on")
+        with pytest.raises(UserError, match="cancelled"):
+            within("webkit", stopped)
         return found
+
+    def stopped(other):
+        """What a browser does that is waited for, once the user has pressed Stop."""
+        assert not ended
+        bench.page.act()
+        assert ended == ["page", "process"]
+        raise PageError("The page is closed.")
 
     monkeypatch.setattr(installed_browsers, "Workbench", made)
     monkeypatch.setattr(installed_browsers, "keep_page", kept)
@@ -76,5 +94,5 @@ def test_each_browser_has_a_workbench_on_the_database_of_the_window(monkeypatch)
     monkeypatch.setattr(installed_browsers.browsers, "find_all", lambda: both)
     phases = []
     assert compare_installed(bench, phases.append) == ["chromium", "firefox"]
-    assert closed == ["chromium", "firefox"] and phases == ["begins"]
-    assert launched == ["flags of chromium", "flags of firefox"]
+    assert closed == ["chromium", "firefox", "webkit"] and phases == ["begins"]
+    assert launched[:2] == ["flags of chromium", "flags of firefox"]

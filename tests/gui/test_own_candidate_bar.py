@@ -51,6 +51,14 @@ def test_enter_measures_and_the_verdict_stands_beside_it(qtbot, window, workbenc
     assert (row.state, row.gflops) == ("slower", 41.5)
 
 
+def test_a_window_that_closes_names_no_other_job(qtbot, window, workbench, model_file):
+    open_it(qtbot, window, model_file)
+    bar = type_in(qtbot, window, INSIDE)
+    window.session.cancel_all()
+    bar.measure()
+    assert bar.verdict.text() == "The window is closing." and workbench.tried == []
+
+
 def test_while_tuning_it_comes_next(qtbot, window, workbench, model_file):
     open_it(qtbot, window, model_file)
     workbench.hold = True

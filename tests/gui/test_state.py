@@ -214,3 +214,11 @@ def test_state_and_drawing_know_no_qt():
 )
 def test_an_unexpected_error_is_told_by_its_first_words(said, told):
     assert f"went wrong: {told}. " in str(JobProblem.of("open", ValueError(said)))
+
+
+def test_a_file_that_is_gone_is_no_bug_to_report(tmp_path):
+    with pytest.raises(OSError) as gone:
+        (tmp_path / "m.onnx").stat()
+    problem = JobProblem.of("compare", gone.value)
+    assert problem.error == "m.onnx cannot be used: No such file or directory."
+    assert problem.kind == "user"

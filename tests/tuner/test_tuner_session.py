@@ -20,8 +20,9 @@ from tuner_fakes import (
     best_is_6x8,
 )
 
-from nnjit_studio.errors import UserError
-from nnjit_studio.records import TIERS, Pulse
+from nnjit_studio.errors import CompileError, UserError
+from nnjit_studio.model import Workload
+from nnjit_studio.records import TIERS, Fixture, Pulse
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.estimate import LEAST_PAIRS
 from nnjit_studio.records.gain import TOO_BUSY, UNCHANGED, ModelGain
@@ -419,6 +420,20 @@ def test_cancel_does_not_wait_for_what_a_long_budget_reserves() -> None:
     assert summary.reason == "cancelled" and summary.gain.pairs
     waited_s = stage.clock.monotonic_s() - asked_s[0]
     assert waited_s <= TIMING_LIMIT_S + PATIENT_LIMIT_S + stage.runner.round_s
+
+
+def test_who_stops_a_session_may_end_the_reference_that_is_made() -> None:
+    stage, stopped = Stage(), list[bool]()
+
+    def killed(workload: Workload) -> Fixture:
+        stopped.append(True)
+        raise CompileError("The compile process died.")
+
+    stage.compiler.fixture = killed  # type: ignore[method-assign]
+    summary = last(list(stage.session(cancelled=lambda: bool(stopped)).run()))
+    assert summary.reason == "cancelled" and summary.model_ms == {"before": 0.0, "after": 0.0}
+    (failed,) = [e for e in stage.session().run() if isinstance(e, Failed)]
+    assert failed.error["error"] == "The compile process died.", "nobody stopped that one"
 
 
 def test_cancel_before_the_model_ran_has_no_times() -> None:

@@ -18,9 +18,9 @@ from profiles import BANDWIDTH, DEVICE, GRAPH, MATMUL, PLAN, TRANSPOSE
 from nnjit_studio.analysis.profile import ModelProfile, findings, trace_events
 from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.errors import ModelError, PageError, UserError
-from nnjit_studio.records import Inference, Tap
+from nnjit_studio.records import Inference, Pulse, Tap
 from nnjit_studio.tuner.events import FellBack
-from nnjit_studio.workbench import Workbench
+from nnjit_studio.workbench import Workbench, tuning
 from nnjit_studio.workbench import workbench as module
 from nnjit_studio.workbench.jobs import compare_backends, diff, profile
 from nnjit_studio.workbench.model import ModelOnPage
@@ -47,6 +47,10 @@ class Page:
     def tap(self, feeds: Any, taps: Sequence[Tap]) -> list[bytes]:
         self.during()
         return [np.full(64, t.buffer + self.off, np.float32).tobytes() for t in taps]
+
+    def pulse(self, tier: str) -> Pulse:
+        peak = DEVICE.peak_gflops[tier]
+        return Pulse(peak, throughput=0.4 * peak)
 
     def cancel(self) -> None:
         pass
@@ -92,6 +96,7 @@ def test_the_profile_is_of_the_open_model_as_it_runs(bench: Workbench) -> None:
     assert page.asked == [(1, False), (150, False), (5, False), (5, True)]
     assert bench.model.current.graph is GRAPH, "it is not opened anew"
     assert not found.cold_ms
+    assert found.machine_rate == pytest.approx(0.4), "the machine is looked at"
     assert ModelProfile.from_json(json.loads(json.dumps(found.to_json()))) == found
     assert trace_events(found)["traceEvents"]
     assert not any("page starts" in line for line in findings(found))
@@ -167,6 +172,23 @@ def test_cancelling_ends_a_reference_that_takes_long(
     monkeypatch.setattr(bench.process, "open_reference", slow)
     with pytest.raises(UserError, match="The comparison was cancelled"):
         diff(bench.model)
+
+
+def test_stopping_a_session_ends_a_reference_that_takes_long(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed = threading.Event()
+    monkeypatch.setattr(bench.process, "kill_busy", killed.set)
+    monkeypatch.setattr(tuning, "STOP_S", 0.0)
+
+    def programs(options: object) -> Iterator[object]:
+        bench.page.begin()
+        bench.page.cancel()
+        assert killed.wait(60), "the compile process is ended"
+        yield from ()
+
+    monkeypatch.setattr(bench.tuning, "_programs", programs)
+    assert not list(bench.tuning.start(1.0))
 
 
 def test_a_model_that_was_never_run_is_profiled_with_its_cold_start(

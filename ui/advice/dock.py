@@ -16,6 +16,7 @@ from nnjit_studio.advice.records import (
     MAX_ERROR,
     Advice,
     Row,
+    on_clock_in_use,
     on_one_clock,
     stopped,
 )
@@ -106,7 +107,7 @@ class AdvicePanel(JobTable):
             self.bar.insertWidget(place, widget)
         self.measuring = SetMeasuring(self, host.session, host.visits)
         self.strip = InUseStrip(lambda: self._change(ALL_BACK, []), self.measuring.again)
-        self.measuring.changed.connect(self._tell_use)
+        self.measuring.changed.connect(self.fill)
         self.box.insertWidget(self.box.indexOf(self.view), self.strip)
         self.detail = quiet(QLabel(wordWrap=True, textFormat=Qt.TextFormat.PlainText))
         self.detail.setContentsMargins(10, 4, 10, 6)
@@ -203,8 +204,11 @@ class AdvicePanel(JobTable):
 
     def fill(self) -> None:
         advice = self.result
-        shown = advice and on_one_clock(advice, self._as_it_was)
-        lines = list(lines_of(shown, self.in_use, self._armed)) if shown else []
+        lines: list[Line] = []
+        if advice is not None:
+            shown = on_one_clock(advice, self._as_it_was)
+            shown = on_clock_in_use(shown, self.in_use, self.measuring.together)
+            lines = list(lines_of(shown, self.in_use, self._armed))
         known = [line.measured.ms.high for line in lines if line.measured]
         self.bars.longest_ms = max(known, default=0.0)
         chosen = self._chosen()
@@ -231,10 +235,9 @@ class AdvicePanel(JobTable):
     def _tell_use(self) -> None:
         """Name the file that is open, and the rows that made it what it is; also in the header."""
         advice, model = self.result, self._session.state.model
-        used = self._used(advice) if advice else []
+        used, set_ = self._used(advice) if advice else [], self.measuring
         if model is not None:
-            measured = self.measuring
-            self.strip.show_set(advice, used, model.path, measured.found, measured.waits)
+            self.strip.show_set(advice, used, model.path, set_.together, set_.waits)
         self._session.state.set_applied([row.title for row in used])
         self._session.refresh()
 
@@ -300,12 +303,14 @@ class AdvicePanel(JobTable):
     def _take_verdict(self, verdict: Verdict | None) -> None:
         """The untouched model has one time in the window: that of the verdict, where it has one."""
         own = verdict.own if verdict else None
-        changed = self.in_use or self._reopens or self.outdated
-        if own is None or own.ms is None or changed:
+        ms = own.ms if own else None
+        if self.in_use and not self._reopens:
+            self.measuring.own = ms
+            self.fill()
+        if ms is None or self.in_use or self._reopens or self.outdated:
             return
         self._as_it_was = verdict
-        if self.result is not None:
-            self.fill()
+        self.fill()
 
     # Applying
 
@@ -333,7 +338,9 @@ class AdvicePanel(JobTable):
     def _change(self, done: str, names: list[str]) -> None:
         """Have these rows in use; Ctrl+Z has those of before again."""
         before = list(self.in_use)
-        step = UndoStep(done, lambda e: self._open(names, e), lambda e: self._open(before, e))
+        step = UndoStep(
+            done, lambda e: self._open(names, e), lambda e: self._open(before, e), needs_idle=True
+        )
         self._steps.append(step)
         self._host.history.do(step)
 

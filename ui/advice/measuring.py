@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from nnjit_studio.advice.options import AdviceOptions
 from nnjit_studio.advice.records import MEASURED, Row
+from nnjit_studio.records.estimate import Estimate
+from nnjit_studio.tuner.whole.machine import busy_text
 from nnjit_studio.ui.state.jobs import Job, JobProblem
 from nnjit_studio.ui.state.session import StudioSession
+from nnjit_studio.verdict.figures import Interval
 from nnjit_studio.verdict.measure import Visits
 from nnjit_studio.workbench import jobs
 from nnjit_studio.workbench.advice_forms import Plain
@@ -27,6 +32,8 @@ class SetMeasuring(QObject):
         super().__init__(parent)
         self._session, self._visits = session, visits
         self.found: Row | None = None
+        self.own: Interval | None = None
+        """Time of what is open, by the verdict; None without one."""
         self._wish: tuple[Plain, str, AdviceOptions] | None = None
         self._due = False
         session.in_use_told.connect(self._tell)
@@ -40,9 +47,18 @@ class SetMeasuring(QObject):
         """Whether it is being measured, or will be."""
         return self._due or self._session.worker.job == JOB
 
+    @property
+    def together(self) -> Row | None:
+        """What was found, at the time of the verdict where there is one."""
+        found = self.found
+        if found is None or found.measured is None or self.own is None:
+            return found
+        return replace(found, measured=found.measured.at(self.own))
+
     def want(self, plain: Plain, title: str, options: AdviceOptions) -> None:
         """Measure a set anew, as soon as nothing else runs."""
         self._wish, self.found = (plain, title, options), None
+        self.own = None
         self.again()
 
     def again(self) -> None:
@@ -53,7 +69,8 @@ class SetMeasuring(QObject):
 
     def drop(self) -> None:
         """Nothing is in use any more."""
-        self._wish, self.found, self._due = None, None, False
+        self._wish = self.found = self.own = None
+        self._due = False
 
     def _begin_soon(self) -> None:
         if self._due:
@@ -73,6 +90,11 @@ class SetMeasuring(QObject):
     def _tell(self, row: Row) -> None:
         if self._wish is not None:
             self.found = row
+            if row.state == MEASURED and row.measured is not None:
+                ms = row.measured.ms
+                estimate = Estimate(ms.median, ms.low, ms.high, row.measured.pairs)
+                # The header's time until there is a verdict: it had that of the profile.
+                self._session.state.take_estimate(estimate, busy_text(row.measured.rate))
             self.changed.emit()
 
     def _gave_way(self) -> None:

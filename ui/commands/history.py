@@ -19,6 +19,8 @@ class UndoStep:
     done: str
     do: Callable[[Ended], object]
     undo: Callable[[Ended], object]
+    needs_idle: bool = False
+    """Both are jobs, for which no other one may run."""
 
     @classmethod
     def at_once(cls, done: str, do: Callable[[], object], undo: Callable[[], object]) -> UndoStep:

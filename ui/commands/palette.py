@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from nnjit_studio.ui.commands.actions import command_line, not_now
+from nnjit_studio.ui.commands.actions import command_line, not_now, plain
 from nnjit_studio.ui.widgets.panel import named, vbox
 
 
@@ -39,17 +39,13 @@ def commands(bar: QMenuBar) -> list[Command]:
 
 
 def _inside(menu: QMenu, path: str) -> Iterator[Command]:
-    here = f"{path}{_plain(menu.title())} > "
+    here = f"{path}{plain(menu.title())} > "
     for action in menu.actions():
         inner = action.menu()
         if isinstance(inner, QMenu):
             yield from _inside(inner, here)
         elif not action.isSeparator():
-            yield Command(here + _plain(action.text()), action)
-
-
-def _plain(text: str) -> str:
-    return text.replace("&", "").rstrip("…")
+            yield Command(here + plain(action.text()), action)
 
 
 def score(name: str, typed: str) -> int | None:

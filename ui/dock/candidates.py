@@ -7,6 +7,7 @@ from typing import Any
 
 from nnjit_studio.records.outcomes import FASTER, NOT_TOLD_APART, SLOWER, WON, shown_outcome
 from nnjit_studio.space.lite_space import Verdict
+from nnjit_studio.ui.state.jobs import running
 from nnjit_studio.ui.state.workload import INCUMBENT, INVALID, MEASURING, NOT_TRIED, TIMED_OUT
 from nnjit_studio.ui.widgets.tables import Column
 
@@ -32,8 +33,12 @@ TILE_TIPS = {
     "r0": "unroll of the reduction", "x1": "columns of a block", "y1": "rows of a block",
     "r1": "depth of a reduction block",
 }  # fmt: skip
-BUSY = "{}: wait, or stop it (Shift+F5)."
-"""The answer to a candidate that cannot be measured now, of what runs."""
+
+
+def refusal(job: str) -> str:
+    """The answer to a candidate that cannot be measured now, by the job that runs."""
+    # A session without any refuses jobs at its end alone.
+    return f"{running(job)}: wait, or stop it (Shift+F5)." if job else "The window is closing."
 
 
 def rules_text(verdicts: Iterable[Verdict]) -> str:

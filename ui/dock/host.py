@@ -115,7 +115,7 @@ class Host(QObject):
         self.message = MessageBar()
         self.saver = Saver(window, session, settings, self.message)
         self.history = History(self)
-        self.history.told.connect(self.message.say)
+        self.history.told.connect(lambda said, tone: self.message.say(said, tone, passing=True))
         self.kernels = KernelTables(self)
         self.background: list[Background] = []
         self.log_lines = LineHandler()

@@ -16,13 +16,13 @@ from nnjit_studio.records.gpu_candidate import parse_candidate
 from nnjit_studio.records.outcomes import FASTER, TIMED, WON, shown_outcome
 from nnjit_studio.tuner.events import Measured
 from nnjit_studio.tuner.swap_policy import gflops_of
-from nnjit_studio.ui.dock.candidates import BUSY, EXAMPLES, rules_text
+from nnjit_studio.ui.dock.candidates import EXAMPLES, refusal, rules_text
 from nnjit_studio.ui.kernel.inspector import Inspector
 from nnjit_studio.ui.kernel.numbers import COLUMNS, number_rows
 from nnjit_studio.ui.kernel.plots import KernelRoofline, SamplePlot, Samples
 from nnjit_studio.ui.kernel.settings import SettingsEditor
 from nnjit_studio.ui.kernel.texts import PassView, SideBySide
-from nnjit_studio.ui.state.jobs import Job, running
+from nnjit_studio.ui.state.jobs import Job
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import ElidedLabel
@@ -281,7 +281,7 @@ class KernelPanel(Panel):
             self._say("Measuring", "muted")
             self.tabs.setCurrentIndex(self.tabs.count() - 1)
         else:
-            self._say(BUSY.format(running(self._session.busy)), "bad")
+            self._say(refusal(self._session.busy), "bad")
 
     def _run(self, settings: str) -> None:
         before = self._incumbent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
@@ -12,11 +13,12 @@ from PySide6.QtWidgets import QDialog, QGridLayout, QLabel, QWidget
 from nnjit_studio.errors import UserError
 from nnjit_studio.model.survey import InputPort
 from nnjit_studio.ui.commands import dialogs
+from nnjit_studio.ui.commands.history import Ended, UndoStep
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.opening import kept_inputs
 from nnjit_studio.ui.opening.feeding import Feeding
 from nnjit_studio.ui.opening.pictures import FITS, SCALES
-from nnjit_studio.ui.state.jobs import Job
+from nnjit_studio.ui.state.jobs import Job, JobProblem
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import quiet
 from nnjit_studio.ui.widgets.panel import (
@@ -30,6 +32,7 @@ from nnjit_studio.ui.widgets.panel import (
 from nnjit_studio.workbench import Workbench, jobs
 from nnjit_studio.workbench.inputs.edited import Array, described, port_of
 from nnjit_studio.workbench.inputs.texts import tokenizer_beside
+from nnjit_studio.workbench.inputs.values import Arrays
 
 FEED = "feed"
 """Name of the job, and of the action that opens the editor."""
@@ -148,7 +151,10 @@ class InputEditing(QObject):
         super().__init__(host)
         self._host = host
         self.dialog: InputEditor | None = None
+        self._steps: list[UndoStep] = []
+        self._ended: Ended | None = None
         host.session.done.connect(self._done)
+        host.session.problem.connect(self._failed)
 
     def ask(self) -> None:
         """Show the editor of the open model."""
@@ -173,15 +179,45 @@ class InputEditing(QObject):
         same = model is not None and survey is not None and survey.path == model.path
         return survey.sha256 if survey is not None and same else ""
 
-    def _feed(self, arrays: dict[str, Array]) -> None:
-        sha256 = self._sha256
+    def _feed(self, arrays: Arrays) -> None:
+        """Take these inputs, and keep them; Ctrl+Z has those of before again."""
+        sha256, before = self._sha256, dict(self._host.session.workbench.model.feeds)
+        step = UndoStep(
+            "Took other inputs",
+            partial(self._take, arrays, sha256, True),
+            partial(self._take, before, sha256, kept_inputs.is_kept(sha256)),
+            needs_idle=True,
+        )
+        self._steps.append(step)
+        self._host.history.do(step)
 
+    def _take(self, arrays: Arrays, sha256: str, kept: bool, ended: Ended) -> None:
         def work(bench: Workbench) -> str:
             bench.run(jobs.feed, arrays)
-            return kept_inputs.keep(sha256, arrays) if sha256 else ""
+            if sha256 and kept:
+                return kept_inputs.keep(sha256, arrays)
+            kept_inputs.forget(sha256)
+            return ""
 
-        self._host.session.run(Job(FEED, "Taking other inputs", lambda bench, _: work(bench)))
+        if self._host.session.run(Job(FEED, "Taking other inputs", lambda b, _: work(b))):
+            self._ended = ended
+        else:
+            ended(False)
 
-    def _done(self, job: str, problem: object) -> None:
-        if job == FEED and isinstance(problem, str) and problem:
-            self._host.message.say(problem)
+    def _end(self, fine: bool) -> None:
+        ended, self._ended = self._ended, None
+        if ended is not None:
+            ended(fine)
+
+    def _failed(self, problem: JobProblem) -> None:
+        if problem.job == FEED:
+            self._end(False)
+
+    def _done(self, job: str, said: object) -> None:
+        if job == "open":
+            self._host.history.forget(self._steps)
+            self._steps = []
+        elif job == FEED:
+            self._end(True)
+            if isinstance(said, str) and said:
+                self._host.message.say(said)

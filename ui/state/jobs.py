@@ -32,6 +32,7 @@ RUNNING: Mapping[str, str] = MappingProxyType({
 })  # fmt: skip
 CANCELLED = "was cancelled"
 """In the sentence of a job that its user ended."""
+FILE_HINT = "Put the file back, or look at its folder and your permissions."
 Work = Callable[[Workbench, OnPhase], Any]
 
 
@@ -98,6 +99,9 @@ class JobProblem:
         details = "".join(traceback.format_exception(error))
         if isinstance(error, NnjitError):
             return cls(job, error.error, error.hint, details, error.kind)
+        if isinstance(error, OSError) and error.filename:
+            name, why = Path(str(error.filename)).name, error.strerror or error
+            return cls(job, f"{name} cannot be used: {why}.", FILE_HINT, details, UserError.kind)
         text = str(error).strip() or type(error).__name__
         return cls(
             job,

@@ -18,6 +18,7 @@ from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.model.survey import Survey
 from nnjit_studio.records.serving import ServeOptions
 from nnjit_studio.tuner import events as ev
+from nnjit_studio.tuner.whole.machine import busy_text
 from nnjit_studio.ui.state import event_log
 from nnjit_studio.ui.state.jobs import Job, JobProblem, reader
 from nnjit_studio.ui.state.latest_events import LatestEvents
@@ -336,7 +337,7 @@ class StudioSession(QObject):
         self.results[job] = result
         if isinstance(result, ModelProfile):
             self.state.take_profile([step.ms for step in result.steps])
-            self.state.take_estimate(result.warm.estimate)
+            self.state.take_estimate(result.warm.estimate, busy_text(result.machine_rate))
         if job == "check_text":
             self.state.take_check(result)
         if job == "device":

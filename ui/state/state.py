@@ -58,6 +58,7 @@ class SessionState:
         self.estimate: Estimate | None = None
         self.compared: ev.ModelCompared | None = None
         self.machine: ev.MachineSeen | None = None
+        self.profile_warning = ""
         self._runs_ms: deque[float] = deque(maxlen=RUNS)
         self.rounds = Rounds()
         self.plan: PlanProgress | None = None
@@ -170,9 +171,9 @@ class SessionState:
             return self.summary.warning
         return self.machine.warning if self.machine else ""
 
-    def take_estimate(self, estimate: Estimate) -> None:
-        """The latency of the open model as a profile found it."""
-        self.estimate = estimate
+    def take_estimate(self, estimate: Estimate, warning: str) -> None:
+        """The latency of the open model as a profile found it, and whether the machine was busy."""
+        self.estimate, self.profile_warning = estimate, warning
         self._changed |= {"latency"}
 
     def tried(self) -> tuple[int, int]:
@@ -196,6 +197,7 @@ class SessionState:
         self.node_ms = self.node_ms_before = MappingProxyType({})
         self.latency, self.rounds = [], Rounds()
         self.estimate = self.compared = self.machine = None
+        self.profile_warning = ""
         self._runs_ms.clear()
         self.trying, self.left, self.served, self.paused = None, (0.0, None), None, False
         self._timed_gflops = 0.0

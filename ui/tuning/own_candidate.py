@@ -8,8 +8,7 @@ from PySide6.QtWidgets import QLineEdit, QWidget
 from nnjit_studio.errors import UserError
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS
 from nnjit_studio.records.gpu_candidate import parse_candidate
-from nnjit_studio.ui.dock.candidates import BUSY, EXAMPLES, rules_text
-from nnjit_studio.ui.state.jobs import running
+from nnjit_studio.ui.dock.candidates import EXAMPLES, refusal, rules_text
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets.labels import SteadyLabel
 from nnjit_studio.ui.widgets.panel import hbox, named, push_button
@@ -105,7 +104,7 @@ class OwnCandidateBar(QWidget):
             self._measured = settings
             self._say("Measuring", "muted")
         else:
-            self._say(BUSY.format(running(self._session.busy)), "bad")
+            self._say(refusal(self._session.busy), "bad")
 
     def _typed(self) -> None:
         self._measured = ""

@@ -43,6 +43,8 @@ OTHERS = (
      "Convert it with tf2onnx (option tflite), then drop the .onnx."),
     (0, b"\x89HDF\r\n", "is a model or weights of Keras",
      "Convert the model with tf2onnx, then drop the .onnx."),
+    (0, b"\x80\x02", "is pickled by Python, as PyTorch's older files are",
+     "Export the model with torch.onnx.export, then drop the .onnx."),
     (6, b"\0\0{", "holds weights without a model",
      "Export the model with torch.onnx.export or optimum, then drop the .onnx."),
 )  # fmt: skip
@@ -80,6 +82,8 @@ def recognise(path: Path) -> Dropped:
     try:
         with path.open("rb") as file:
             head = file.read(32)
+        if not head:
+            raise UserError(f"{path.name} is empty.", "Write or download it again.")
         if head.startswith(b"SQLite format 3\0"):
             return Dropped(DATABASE, path)
         if head.startswith(b"\0asm"):

@@ -237,7 +237,8 @@ class Header(QFrame):
         self.speedup.mark(tones.get(gain.outcome, "") if gain else "")
 
     def _busy_badge(self) -> list[tuple[str, str]]:
-        warning = self._session.state.warning
+        state = self._session.state
+        warning = state.warning or ("" if self._said_below else state.profile_warning)
         if not warning:
             return []
         tip = f"{warning[:1].upper()}{warning[1:]}. Below 75% no speed-up is shown at all."

@@ -20,6 +20,7 @@ from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
 from nnjit_studio.ui.commands import actions as registry
 from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.commands.documentation import Documentation
+from nnjit_studio.ui.commands.history import UndoStep
 from nnjit_studio.ui.commands.palette import Palette
 from nnjit_studio.ui.dock.feature import Feature
 from nnjit_studio.ui.dock.host import Host
@@ -211,8 +212,8 @@ class StudioWindow(QMainWindow):
             "open_session": self.session_files.ask_open,
             "save_session": self.session_files.ask_save,
             "quit": self.close,
-            "undo": history.undo,
-            "redo": history.redo,
+            "undo": lambda: self._turn_back("Undo", history.done, history.undo),
+            "redo": lambda: self._turn_back("Redo", history.undone, history.redo),
             "settings": self.preferences.ask,
             **self.tuner.handlers(),
             "reset_plots": self._reset_plots,
@@ -255,6 +256,12 @@ class StudioWindow(QMainWindow):
             self.host.tell(problem)
 
     # What actions and the user's hand do
+
+    def _turn_back(self, what: str, steps: Sequence[UndoStep], act: Callable[[], object]) -> None:
+        if steps and steps[-1].needs_idle and self.session.busy:
+            self.way.offer(what, act)
+        else:
+            act()
 
     def _show_palette(self) -> None:
         model = self.session.state.model

@@ -36,14 +36,14 @@ class Menus:
         self.recent.aboutToShow.connect(lambda: self._fill_recent(open_model))
         self._fill_recent(open_model)
         view.addSeparator()
+        # In the menu itself they would be longer than a screen of 720 pixels.
+        self.shown = named(view.addMenu("&Docks"), "Docks")
         for dock in docks:
-            view.addAction(dock.toggleViewAction())
-        view.addSeparator()
+            self.shown.addAction(dock.toggleViewAction())
         themes = named(view.addMenu("T&heme"), "Theme")
         for name in THEMES:
-            action = themes.addAction(name.capitalize())
+            action = themes.addAction(f"&{name.capitalize()}")
             action.setCheckable(True)
-            action.setData(name)
             action.triggered.connect(lambda _=False, name=name: self.choose_theme(name))
             self._theme_actions.addAction(action)
         self._check_theme()
@@ -60,7 +60,7 @@ class Menus:
 
     def _check_theme(self) -> None:
         for action in self._theme_actions.actions():
-            action.setChecked(action.text().lower() == self._host.themes.choice)
+            action.setChecked(registry.plain(action.text()).lower() == self._host.themes.choice)
 
     def _fill_recent(self, open_model: Callable[[Path], object]) -> None:
         recent.fill_menu(self.recent, self._host.settings, open_model, self._clear_recent)

@@ -98,6 +98,8 @@ class ModelProfile:
     warm: Steady
     memory: MeasuredMemory
     steps: tuple[StepProfile, ...]
+    machine_rate: float | None = None
+    """Share of its usual rate, 0 to 1, that the machine gave the page right after the runs."""
 
     @property
     def steps_ms(self) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from nnjit_studio.analysis.profile import (
     MeasuredMemory,
     ModelProfile,
@@ -11,12 +13,15 @@ from nnjit_studio.analysis.profile import (
 )
 from nnjit_studio.model.memory import forecast, live_bytes
 from nnjit_studio.support.phases import OnPhase, quiet
+from nnjit_studio.tuner.whole.machine import Machine
 from nnjit_studio.workbench.jobs.timing import PROFILE_RUNS, time_steps, warm_up
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.open_model import import_model
 from nnjit_studio.workbench.phases import DONE, Phases
 
 FIRST_RUN = "first run"
+PULSES = 5
+"""Looks at the machine, right after the runs."""
 
 
 def profile(
@@ -79,6 +84,7 @@ def _run_warm(
 ) -> ModelProfile:
     page, opened = model.page, model.current
     device = page.connect()
+    tier = device.best_tier
     on_phase("warming up")
     warm_up(model)
     on_phase("timing whole runs")
@@ -86,15 +92,18 @@ def _run_warm(
     on_phase("timing every step")
     steps = time_steps(model, runs)
     bandwidth = page.bandwidth_gbs()
-    after = renderer_memory()
+    after = renderer_memory()  # ahead of the pulses, whose worker has memory of its own
+    machine = Machine(partial(page.runner.pulse, tier), device.peak_gflops.get(tier))
+    for _ in range(PULSES):
+        machine.pulse()
     grown, most = (n - before[0] for n in after) if after and before else (None, None)
     return ModelProfile(
         model=opened.graph.name,
         target=device.target,
         user_agent=device.user_agent,
         threads=device.threads,
-        tier=device.best_tier,
-        peak_gflops=device.peak_gflops.get(device.best_tier, 0.0),
+        tier=tier,
+        peak_gflops=device.peak_gflops.get(tier, 0.0),
         bandwidth_gbs=bandwidth.get(device.threads),
         cold_ms=dict(model.cold_ms),
         warm=Steady.of(warm.runs_ms),
@@ -104,4 +113,5 @@ def _run_warm(
         steps=tuple(
             step_rows(opened.graph, opened.plan, opened.workloads, steps, device, bandwidth)
         ),
+        machine_rate=machine.level,
     )

@@ -78,3 +78,6 @@ def test_a_file_that_is_no_model_is_refused(tmp_path):
     path.write_bytes(b"text")
     with pytest.raises(ModelError, match="is not an ONNX model"):
         survey(path)
+    path.write_bytes(b"")
+    with pytest.raises(ModelError, match="is empty"):
+        survey(path)

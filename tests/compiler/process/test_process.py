@@ -140,14 +140,17 @@ def test_kill_while_busy_fails_that_job_alone(
 ) -> None:
     path = mlp(tmp_path / "late.onnx", seed=5)
     failures = 0
-    for _ in range(2):
+    for end in (process.kill, process.kill_busy):
         try:
-            process.import_model(path, tmp_path / "w.bin", lambda phase: process.kill())
+            process.import_model(path, tmp_path / "w.bin", lambda phase, end=end: end())
         except ModelError as e:
             failures += 1
             assert "ended" in e.error
     assert failures == 2
     assert Compiler(process).compile(model.workloads[0], None, TIERS).error == ""
+    child = process._child.process
+    process.kill_busy()
+    assert child is not None and child.is_alive(), "nothing ran"
 
 
 def test_late_job_is_killed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from nnjit_studio.errors import ModelError, UserError
 from nnjit_studio.tuner.events import Finished
 from nnjit_studio.ui.startup import immortal_constants as singletons
 from nnjit_studio.ui.startup.app import run_studio
+from nnjit_studio.ui.startup.garbage_collector import GarbageCollector
 
 
 def script(workbench, model, **changed):
@@ -62,6 +64,13 @@ def test_a_picture_in_an_impossible_folder_ends_the_script_too(
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="Python's constants are immortal")
+def test_what_was_loaded_is_not_looked_through_for_garbage(qapp):
+    held = [[]]
+    collector = GarbageCollector()
+    collector.stop()
+    assert not any(kept is held for kept in gc.get_objects())
+
+
 def test_none_outlives_more_qt_calls_than_it_has_references():
     """Without the loan of references this aborts the interpreter."""
     code = """

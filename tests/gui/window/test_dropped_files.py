@@ -46,7 +46,7 @@ def test_files_are_recognised_by_what_they_hold(tmp_path, name, content, kind):
     ("content", "sentence"),
     [
         (b"\x89PNG", "Studio cannot open"),
-        (b"", "Studio cannot open"),
+        (b"", "is empty"),
         (b"{ no", "not valid JSON"),
         (b"[1]", "JSON of a kind"),
         (b"[" * 100_000, "not valid JSON"),
@@ -71,6 +71,7 @@ def test_other_files_are_refused_in_one_sentence(tmp_path, content, sentence):
         ("m.h5", b"\x89HDF\r\n\x1a\n", "Keras", "tf2onnx"),
         ("m.safetensors", b'\x40\0\0\0\0\0\0\0{"w":{"dtype":"F32"}}', "weights", "export"),
         ("m.pt", "archive/data.pkl", "PyTorch", "torch.onnx.export"),
+        ("m.pth", b"\x80\x02\x8a\nl\xfc", "older files", "torch.onnx.export"),
         ("m.keras", "model.weights.h5", "Keras", "tf2onnx"),
         ("photos.zip", "a.jpg", "no bundle", "bundle"),
         ("models", None, "folder", "one of its files"),

@@ -64,7 +64,7 @@ def toys(qtbot, workbench, settings):
 
 def test_a_row_is_a_dock_that_is_made_when_it_is_seen(toys):
     assert toys.docks["test_toy"].windowTitle() == "Toy" and toys.docks["test_toy"].made is None
-    assert toys.docks["test_toy"].toggleViewAction() in toys.menus._menus["&View"].actions()
+    assert toys.docks["test_toy"].toggleViewAction() in toys.menus.shown.actions()
     toys.docks["test_toy"].raise_()
     panel = toys.panel("test_toy")
     assert toys.docks["test_toy"].widget().widget() is panel and panel.changes and panel.seen

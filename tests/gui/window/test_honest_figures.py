@@ -2,13 +2,16 @@
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from test_window import open_it, tune_it
 
+from nnjit_studio.records.estimate import Estimate
 from nnjit_studio.records.gain import TOO_BUSY, ModelGain
 from nnjit_studio.records.outcomes import NOT_TOLD_APART, SLOWER
 from nnjit_studio.tuner import events as ev
+from nnjit_studio.tuner.whole.machine import busy_text
 from nnjit_studio.ui.state.workload import CandidateRow
 from nnjit_studio.ui.tuning.space import COLUMNS, SPEEDUP_COLUMN
 
@@ -62,6 +65,21 @@ def test_the_badge_says_that_the_machine_is_busy(tuned):
     card = tuned.card
     assert card.warning.text() == "machine busy" and card.warning.toolTip() == WARNING
     assert card.left.isHidden(), "a share of the peak of a quiet machine"
+
+
+def test_a_profile_of_a_busy_machine_says_so_until_there_is_a_verdict(qtbot, window, model_file):
+    open_it(qtbot, window, model_file)
+    state, header = window.session.state, window.header
+    state.take_estimate(Estimate(1.02, 1.0, 1.03, 20), busy_text(0.64))
+    header.show_state()
+    (badge,) = [(short, tip) for short, tip in header._badges._shown if "busy" in short]
+    assert "64% of its usual rate" in badge[1] and not header.figures.isHidden()
+    header.leave_figures_to(SimpleNamespace(ours=SimpleNamespace(ms=1.4)))
+    assert not any("busy" in short for short, _ in header._badges._shown), "it says that itself"
+    header.leave_figures_to(None)
+    state.take_estimate(Estimate(1.02, 1.0, 1.03, 20), busy_text(0.97))
+    header.show_state()
+    assert not any("busy" in short for short, _ in header._badges._shown)
 
 
 def test_a_stopped_session_keeps_its_bar_where_it_was(tuned):

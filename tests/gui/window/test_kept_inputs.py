@@ -99,3 +99,20 @@ def test_what_cannot_be_read_is_not_taken(qtbot, fed, workbench, model_file):
     next(kept_inputs.folder().glob("*.npz")).write_bytes(b"no arrays")
     open_it(qtbot, fed, model_file)
     assert not workbench.fed[-1]
+
+
+def test_inputs_are_taken_back_and_what_was_kept_with_them(qtbot, fed, workbench, model_file):
+    undo, redo = (fed.actions_by_id[key] for key in ("undo", "redo"))
+    assert fed.message.text.text() == "Took other inputs. Ctrl+Z undoes it."
+    wait_job(qtbot, fed, "feed", lambda: undo.trigger() is None)
+    assert (workbench.model.feeds["x"] == 0).all() and not undo.isEnabled()
+    open_it(qtbot, fed, model_file)
+    assert not workbench.fed[-1] and not redo.isEnabled()
+
+
+def test_a_job_is_named_that_keeps_inputs_from_being_taken_back(qtbot, fed, workbench):
+    undo = fed.actions_by_id["undo"]
+    with qtbot.waitSignal(fed.session.busy_changed):
+        fed.start_tuning()
+    undo.trigger()
+    assert fed.message.text.text() == "Tuning is running." and undo.isEnabled()

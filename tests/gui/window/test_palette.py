@@ -28,6 +28,15 @@ def test_every_action_of_the_registry_is_in_it(window):
     assert any(c.name == "View > Theme > Dark" for c in commands(window.menus.bar))
 
 
+def test_a_theme_has_no_command_line(qtbot, window, palette):
+    qtbot.keyClicks(palette.field, "theme dark")
+    assert palette.current().name == "View > Theme > Dark" and palette.line() == ""
+    palette._do()
+    assert window.themes.choice == "dark"
+    themes = {a.text(): a.isChecked() for a in window.menus._theme_actions.actions()}
+    assert themes == {"&System": False, "&Light": False, "&Dark": True}
+
+
 def test_letters_in_order_find_and_words_come_first():
     assert score("Tune > Start tuning", "strt") is not None
     assert score("Tune > Start tuning", "gst") is None
@@ -37,7 +46,7 @@ def test_letters_in_order_find_and_words_come_first():
 def test_typing_then_return_does_it(qtbot, window, palette):
     shown = window.docks["log"].isVisible()
     qtbot.keyClicks(palette.field, "view log")
-    assert palette.current().name == "View > Log"
+    assert palette.current().name == "View > Docks > Log"
     with qtbot.waitSignal(palette.finished):
         qtbot.keyClick(palette.field, Qt.Key.Key_Return)
     assert window.docks["log"].toggleViewAction().isChecked() != shown
