@@ -55,9 +55,7 @@ class Compiled:
         )
 
 
-def checked(
-    model: Compiled, also: Sequence[Sizes] = ()
-) -> tuple[OpenPlan, tuple[str, ...]]:
+def checked(model: Compiled, also: Sequence[Sizes] = ()) -> tuple[OpenPlan, tuple[str, ...]]:
     """The plan in ranges whose ends were checked, and notes on those that became narrower.
 
     Parameters

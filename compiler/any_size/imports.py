@@ -169,8 +169,8 @@ def import_sizes(
     first, *others = variants
     kernels: tuple[Family, ...] = ()
     if first.unified is not None and not others and all(map(first.takes, inputs)):
-        sizes = [sizes_of(first.found.inputs, feeds) for feeds in inputs]
-        kernels = families(first.unified, first.found.dims, sizes, models)
+        at = [sizes_of(first.found.inputs, feeds) for feeds in inputs]
+        kernels = families(first.unified, first.found.dims, at, models)
     return ManySizes(tuple(whole), tuple(dict.fromkeys(importer.notes)), kernels)
 
 
@@ -360,7 +360,9 @@ def _import_sizes(
     rng = random.Random(1)
     best: tuple[int, list[dict[str, int]]] | None = None
     for scale, _ in itertools.product(_SCALES, range(_DRAWS)):
-        drawn = [{d.name: random_size(d, scale, rng) for d in found.dims} for _ in range(IMPORTS - 1)]
+        drawn = [
+            {d.name: random_size(d, scale, rng) for d in found.dims} for _ in range(IMPORTS - 1)
+        ]
         drawn.append({d.name: far_size(d, example[d.name], scale, rng) for d in found.dims})
         if odd:
             drawn = [{d.name: odd_size(d, sizes[d.name]) for d in found.dims} for sizes in drawn]

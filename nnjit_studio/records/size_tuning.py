@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS, Candidate
 from nnjit_studio.records.tuning import KernelKey
@@ -32,7 +33,7 @@ class AtSize:
     """By settings, how many times as fast as the first guess, with the ends of the interval."""
 
     def of(self, settings: str) -> tuple[float, float, float]:
-        """The speed-up with its interval; that of the first guess, and of what is not known, is 1."""
+        """The speed-up with its interval; 1 for the first guess and for what is not known."""
         return self.speedups.get(settings, UNMEASURED)
 
     def credited(self, settings: str) -> float:
@@ -67,7 +68,7 @@ class SizeTuning:
         panels = self._panels(chosen)
         alike = [name for name in names if self._panels(name) == panels]
         rows = list(_split(self.at, chosen, alike))
-        ends = [math.isqrt(a[-1].size * b[0].size) for (a, _), (b, _) in zip(rows, rows[1:])]
+        ends = [math.isqrt(a[-1].size * b[0].size) for (a, _), (b, _) in pairwise(rows)]
         return tuple(zip((*ends, None), (name for _, name in rows), strict=True))
 
     def ms(self, table: Table) -> float:

@@ -40,7 +40,7 @@ def test_weights_decide_what_is_best_for_all() -> None:
 def test_intervals_end_between_sizes_that_differ() -> None:
     found = tuning(
         (16, 0.4, {FEW: (1.5, 1.4, 1.6), MANY: (0.8, 0.7, 0.9)}),
-        (64, 0.3, {FEW: (0.9, 0.8, 0.95), MANY: (1.0, 0.99, 1.01)}),
+        (64, 0.3, {FEW: (0.9, 0.8, 0.95), MANY: (0.9, 0.8, 0.95)}),
         (256, 0.3, {FEW: (0.8, 0.7, 0.9), MANY: (1.2, 1.1, 1.3)}),
     )
     assert found.table == ((32, FEW), (128, "default"), (None, MANY))
@@ -63,6 +63,9 @@ def test_a_gain_too_small_for_its_code_is_left() -> None:
 
 
 def test_all_intervals_have_panels_of_one_width() -> None:
-    rows: list[Known] = [{WIDE: (1.5, 1.4, 1.6)}, {WIDE: (0.5, 0.4, 0.6), MANY: (1.2, 1.1, 1.3)}]
-    found = tuning((16, 0.5, rows[0]), (256, 0.5, rows[1]))
+    rows: list[Known] = [
+        {WIDE: (1.5, 1.4, 1.6), MANY: (0.9, 0.8, 0.95)},
+        {WIDE: (0.5, 0.4, 0.6), MANY: (1.2, 1.1, 1.3)},
+    ]
+    found = tuning((16, 0.9, rows[0]), (256, 0.1, rows[1]))
     assert found.table == ((64, "default"), (None, MANY))

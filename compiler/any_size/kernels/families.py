@@ -69,8 +69,8 @@ def settings_at(programs: Sequence[Program], tile: Candidate | None) -> tuple[Ca
     if len(convolutions) == len(programs):
         extents = open_extents(convolutions)
         return tuple(tile_of(each, extents, (), tile) for each in convolutions)
-    found = match(programs[-1])
-    guess = found.template.wasm.guess(found.subject) if found and found.template.wasm else None
+    last = match(programs[-1])
+    guess = last.template.wasm.guess(last.subject) if last and last.template.wasm else None
     subjects = [subject_of(program) for program in programs]
     inner = [s.contraction if isinstance(s, Quantised) else s for s in subjects]
     products = [s for s in inner if isinstance(s, Contraction)]
