@@ -56,16 +56,16 @@ def sizes_of_options(
     return found
 
 
-def weights_of_option(
+def shares_of_option(
     context: click.Context, option: click.Parameter, text: str | None
 ) -> tuple[float, ...]:
-    """The callback of ``W,W,...``; empty without the option."""
+    """The callback of ``N,N,...`` that need not be whole; empty without the option."""
     try:
         found = tuple(float(word) for word in (text or "").split(",") if word.strip())
     except ValueError:
         found = (-1.0,)
     if any(not 0 <= weight < math.inf for weight in found):
-        raise click.BadParameter(f"{text!r} is no list of weights of 0 or more")
+        raise click.BadParameter(f"{text!r} is no list of numbers of 0 or more")
     return found
 
 

@@ -21,7 +21,7 @@ from nnjit_studio.cli.common import (
     say,
 )
 from nnjit_studio.cli.commons.known import Known
-from nnjit_studio.cli.import_options import IMPORTING, sizes_of_options, weights_of_option
+from nnjit_studio.cli.import_options import IMPORTING, shares_of_option, sizes_of_options
 from nnjit_studio.cli.running import Running, workbench
 from nnjit_studio.cli.target_options import target_options
 from nnjit_studio.cli.verbs import AT_LEAST_0, OUTPUT, group, option, same, verb
@@ -86,15 +86,15 @@ class SessionOptions:
         metavar="[NAME=]N,N,...",
         callback=sizes_of_options,
     )
-    weights: tuple[float, ...] = option(
+    shares: tuple[float, ...] = option(
         None,
         "How often each of --sizes runs, in their order; all as often without.",
-        metavar="W,W,...",
-        callback=weights_of_option,
+        metavar="N,N,...",
+        callback=shares_of_option,
     )
     histogram: Path | None = option(
         None,
-        "How often sizes run, in place of --weights: a file of one size a line, with a count "
+        "How often sizes run, in place of --shares: a file of one size a line, with a count "
         "behind it or none, or of texts, where a tokenizer.json lies beside MODEL. Without --sizes "
         "a few sizes of it stand for all.",
     )
@@ -162,13 +162,13 @@ def check_sizes(options: SessionOptions) -> None:
             "Several sizes are tuned without --plan, --serve, --from and --exhaustive.",
             "Leave them out, or tune one size with --dim.",
         )
-    if options.weights and options.histogram:
-        raise UserError("Both --weights and --histogram say how often sizes run.", "Give one.")
+    if options.shares and options.histogram:
+        raise UserError("Both --shares and --histogram say how often sizes run.", "Give one.")
 
 
 def tune_all(opened: Running, model: Path, options: SessionOptions, as_json: bool) -> None:
     """Tune at one of the sizes, then compare at all."""
-    wanted, weights = options.sizes, options.weights
+    wanted, weights = options.sizes, options.shares
     if options.histogram is not None:
         histogram = read_histogram(options.histogram, model)
         wanted = wanted or {"": typical(histogram)}

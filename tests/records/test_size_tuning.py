@@ -40,7 +40,7 @@ def test_weights_decide_what_is_best_for_all() -> None:
 def test_intervals_end_between_sizes_that_differ() -> None:
     found = tuning(
         (16, 0.4, {FEW: (1.5, 1.4, 1.6), MANY: (0.8, 0.7, 0.9)}),
-        (64, 0.3, {FEW: (0.9, 0.8, 0.95), MANY: (0.9, 0.8, 0.95)}),
+        (64, 0.3, {FEW: (0.9, 0.8, 0.95), MANY: (0.7, 0.6, 0.8)}),
         (256, 0.3, {FEW: (0.8, 0.7, 0.9), MANY: (1.2, 1.1, 1.3)}),
     )
     assert found.table == ((32, FEW), (128, "default"), (None, MANY))
