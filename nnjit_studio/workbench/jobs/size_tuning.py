@@ -24,7 +24,7 @@ from nnjit_studio.tuner.events import Event, Failed
 from nnjit_studio.tuner.sizes.comparison import Comparison, Place
 from nnjit_studio.workbench.inputs.sizes import sized
 from nnjit_studio.workbench.model import ModelOnPage
-from nnjit_studio.workbench.open_model import size_name
+from nnjit_studio.workbench.open_model import OpenModel, size_name
 from nnjit_studio.workbench.page import SystemClock
 from nnjit_studio.workbench.spare_kernels import best_measured
 from nnjit_studio.workbench.stored_best import stored_best
@@ -72,17 +72,23 @@ def tune_sizes(
     at = sized(page.process.survey(path), wanted, None if feeds is None else dict(feeds))
     shares = shares_of(weights, len(at))
     opened, notes = bench.open_sizes(path, [each.arrays for each in at], on_phase)
-    works = [_work(opened.program(size_name(i))) for i in range(len(at))]
-    heaviest = max(range(len(at)), key=lambda i: shares[i] * works[i])
-    for event in bench.tuning.start(seconds * TUNING_SHARE, program=size_name(heaviest)):
+    tuned = heaviest(opened, shares)
+    for event in bench.tuning.start(seconds * TUNING_SHARE, program=size_name(tuned)):
         yield event
         if isinstance(event, Failed):
             raise UserError(str(event.error.get("error")), str(event.error.get("hint", "")))
     kernels, left = compare_sizes(
-        model, shares, heaviest, time.monotonic() + seconds * (1 - TUNING_SHARE), on_phase
+        model, shares, tuned, time.monotonic() + seconds * (1 - TUNING_SHARE), on_phase
     )
     sizes = tuple(each.sizes for each in at)
-    return TunedSizes(opened.graph.name, sizes, shares, sizes[heaviest], kernels, left, notes)
+    return TunedSizes(opened.graph.name, sizes, shares, sizes[tuned], kernels, left, notes)
+
+
+def heaviest(opened: OpenModel, shares: Sequence[float]) -> int:
+    """The size at which most work is done."""
+    works = (_work(opened.program(size_name(i))) for i in range(len(shares)))
+    work = [share * each for share, each in zip(shares, works, strict=True)]
+    return work.index(max(work))
 
 
 def shares_of(weights: Sequence[float], count: int) -> tuple[float, ...]:
