@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,6 +11,10 @@ from nnjit_studio.records.size_tuning import SizeTuning, Table
 from nnjit_studio.support.tables import text_table
 
 FIRST_GUESS: Table = ((None, DEFAULT_SETTINGS),)
+ABOUT = (
+    "The gain is over the first guess, in time weighted by how often each size runs; "
+    "`nnjit export` takes these settings for a bundle for any size."
+)
 
 
 @dataclass(frozen=True)
@@ -31,43 +35,45 @@ class TunedSizes:
     notes: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        kernels = [
-            {
-                "kernel": k.workload,
-                "table": [{"up_to": end, "settings": settings} for end, settings in k.table],
-                "gain": _gain(k),
-                "at": [asdict(row) for row in k.at],
-            }
-            for k in self.kernels
-        ]
-        return {"event": "sizes", **asdict(self), "kernels": kernels}
+        return {"event": "sizes", **asdict(self), "kernels": [*map(kernel_json, self.kernels)]}
 
     def as_text(self) -> str:
         """A line for each kernel and interval."""
-        cells = [
-            (
-                k.workload.partition("#")[0] if i == 0 else "",
-                f"{_gain(k):.3f}x" if i == 0 else "",
-                "any" if end is None and i == 0 else f"up to {end}" if end else "larger",
-                "first guess" if settings == DEFAULT_SETTINGS else settings,
-            )
-            for k in self.kernels
-            for i, (end, settings) in enumerate(k.table)
-        ]
-        heads = ("kernel", "gain", "sizes", "settings")
         shares = ", ".join(
             f"{'x'.join(map(str, each.values()))} ({weight:.0%})"
             for each, weight in zip(self.sizes, self.weights, strict=True)
         )
         head = f"{self.model}: settings compared at {shares}"
-        about = (
-            "The gain is over the first guess, in time weighted by how often each size runs; "
-            "nnjit export takes these settings for a bundle for any size."
-        )
-        left = [f"There was no time for {len(self.left)} kernels: {', '.join(self.left)}."]
-        parts = [head, text_table(heads, cells), about, *(left if self.left else ()), *self.notes]
-        return "\n\n".join(parts[:2]) + "\n\n" + "\n".join(parts[2:])
+        left = f"There was no time for {len(self.left)} kernels: {', '.join(self.left)}."
+        notes = (ABOUT, *([left] if self.left else ()), *self.notes)
+        return "\n".join([head, "", tables_text(self.kernels), "", *notes])
 
 
-def _gain(kernel: SizeTuning) -> float:
+def kernel_json(kernel: SizeTuning) -> dict[str, Any]:
+    """What was measured of a kernel, and what follows from it."""
+    table = [{"up_to": end, "settings": settings} for end, settings in kernel.table]
+    at = [asdict(row) for row in kernel.at]
+    return {"kernel": kernel.workload, "table": table, "gain": gain_of(kernel), "at": at}
+
+
+def tables_text(kernels: Sequence[SizeTuning]) -> str:
+    """A line for each kernel and interval of sizes."""
+    return text_table(
+        ("kernel", "gain", "sizes", "settings"),
+        [
+            (
+                None if i else kernel.workload.partition("#")[0],
+                None if i else f"{gain_of(kernel):.3f}x",
+                f"up to {end}" if end else "larger" if i else "any",
+                "first guess" if settings == DEFAULT_SETTINGS else settings,
+            )
+            for kernel in kernels
+            for i, (end, settings) in enumerate(kernel.table)
+        ],
+        left=(0, 2, 3),
+    )
+
+
+def gain_of(kernel: SizeTuning) -> float:
+    """How many times as fast as with the first guess, where that is proven, over all runs."""
     return kernel.ms(FIRST_GUESS) / kernel.ms(kernel.table)

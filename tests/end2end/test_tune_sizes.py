@@ -42,6 +42,9 @@ def test_one_tuning_for_many_sizes_serves_another_model(tmp_path: Path) -> None:
     assert compared and all(low <= speed <= high for speed, low, high in compared.values())
     assert kernel["gain"] >= 1 and kernel["table"][-1]["up_to"] is None
 
+    (known,) = json_lines(nnjit_here("db", "sizes", "--database", database, "--json"))[0]
+    assert known == kernel
+
     other = model(tmp_path, "b.onnx", "length", "Softmax")
     words = ["-o", tmp_path / "b.zip", "--database", database]
     exported = nnjit_here("export", other, *words)

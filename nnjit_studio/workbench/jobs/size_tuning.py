@@ -77,6 +77,8 @@ def tune_sizes(
         yield event
         if isinstance(event, Failed):
             raise UserError(str(event.error.get("error")), str(event.error.get("hint", "")))
+    if page.cancelled:
+        raise UserError("Tuning the sizes was cancelled.")
     kernels, left = compare_sizes(
         model, shares, tuned, time.monotonic() + seconds * (1 - TUNING_SHARE), on_phase
     )
