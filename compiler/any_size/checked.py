@@ -55,8 +55,13 @@ class Compiled:
         )
 
 
-def checked(model: Compiled) -> tuple[OpenPlan, tuple[str, ...]]:
+def checked(model: Compiled, also: Sequence[Sizes] = ()) -> tuple[OpenPlan, tuple[str, ...]]:
     """The plan in ranges whose ends were checked, and notes on those that became narrower.
+
+    Parameters
+    ----------
+    also
+        Sizes that are looked at besides.
 
     Raises
     ------
@@ -64,7 +69,8 @@ def checked(model: Compiled) -> tuple[OpenPlan, tuple[str, ...]]:
         When the numbers are wrong at the sizes at hand, further on, or at all small ones.
     """
     plan = model.plan
-    model.check([plan.example, *(_further(plan, steps) for steps in _FURTHER), *_upper(plan)])
+    further = [_further(plan, steps) for steps in _FURTHER]
+    model.check([plan.example, *further, *_upper(plan), *also])
     try:
         model.check([{d.name: d.low for d in plan.dims}])
     except ModelError as error:

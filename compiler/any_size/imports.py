@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
@@ -22,10 +21,16 @@ from nnjit_studio.compiler.any_size.arrays import made_arrays, open_dims
 from nnjit_studio.compiler.any_size.checked import Compiled, checked
 from nnjit_studio.compiler.any_size.constants import Prefix, made_constants, outline, whole_tables
 from nnjit_studio.compiler.any_size.fit import Fit, Numbers, Vector
-from nnjit_studio.compiler.any_size.inputs import Feeds, Sizes, sizes_of
-from nnjit_studio.compiler.any_size.kernels.tuned import Winners
+from nnjit_studio.compiler.any_size.inputs import (
+    Feeds,
+    Sizes,
+    far_size,
+    odd_size,
+    random_size,
+    sizes_of,
+)
 from nnjit_studio.compiler.any_size.narrower import narrower
-from nnjit_studio.compiler.any_size.open_form import open_form
+from nnjit_studio.compiler.any_size.open_form import families, open_form
 from nnjit_studio.compiler.any_size.probe import Probe, Trial, probe
 from nnjit_studio.compiler.any_size.refusal import DIFFERENT_STEPS, one_size_alone, reason, refused
 from nnjit_studio.compiler.any_size.tables import bounded, ends_of, rows_of
@@ -38,10 +43,12 @@ from nnjit_studio.compiler.importer.onnx.walk import Counted
 from nnjit_studio.compiler.importer.passes import Import
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 from nnjit_studio.model import GivenShapes
+from nnjit_studio.model.family import Family
 from nnjit_studio.model.feeds import values_of
 from nnjit_studio.model.open_plan import OpenPlan
-from nnjit_studio.model.size import LARGEST, Dim, Size
+from nnjit_studio.model.size import LARGEST, Size
 from nnjit_studio.records import Kernel
+from nnjit_studio.records.size_tuning import KnownSettings
 
 IMPORTS = 4
 """Sizes at which a model is imported: three decide a formula, the fourth may refuse it."""
@@ -59,6 +66,8 @@ class ManySizes:
     models: tuple[BuiltModel, ...]
     notes: tuple[str, ...]
     """What a user should know: dimensions that turned out fixed, sizes imported for themselves."""
+    families: tuple[Family, ...] = ()
+    """Kernels with settings, where one program is for all sizes."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +166,12 @@ def import_sizes(
         models.append(_model(importer, variant, trial, sizes, feeds))
     nbytes = importer.store.nbytes
     whole = (replace(m, plan=replace(m.plan, weights_bytes=nbytes)) for m in models)
-    return ManySizes(tuple(whole), tuple(dict.fromkeys(importer.notes)))
+    first, *others = variants
+    kernels: tuple[Family, ...] = ()
+    if first.unified is not None and not others and all(map(first.takes, inputs)):
+        at = [sizes_of(first.found.inputs, feeds) for feeds in inputs]
+        kernels = families(first.unified, first.found.dims, at, models)
+    return ManySizes(tuple(whole), tuple(dict.fromkeys(importer.notes)), kernels)
 
 
 def import_any(
@@ -166,7 +180,7 @@ def import_any(
     feeds: Feeds | None = None,
     half_weights: bool = False,
     on_phase: Callable[[str], None] = lambda phase: None,
-    winners: Winners = MappingProxyType({}),
+    known: KnownSettings = KnownSettings(),  # noqa: B008
     webgpu: bool = False,
 ) -> AnySize | None:
     """Import a model and compile it for any size; None where all its sizes are fixed.
@@ -175,8 +189,8 @@ def import_any(
     ----------
     feeds
         Arrays by name that the model runs on; some are made up where there are none.
-    winners
-        What tuning found for products at one size each.
+    known
+        What tuning found for products and convolutions.
     webgpu
         Whether kernels for WebGPU are made too.
 
@@ -199,13 +213,13 @@ def import_any(
     def compiled(variant: _Variant) -> AnySize:
         assert variant.unified is not None
         form = open_form(
-            variant.unified, variant.found, example, importer.store, on_phase, winners, webgpu
+            variant.unified, variant.found, example, importer.store, on_phase, known, webgpu
         )
         importer.store.finish_plan(more=True)
         plan = replace(form.plan, weights_bytes=importer.store.nbytes)
         fixed = variant.found.fixed
         made = Compiled(plan, form.kernels, weights_file, trial, fixed, half_weights, on_phase)
-        plan, notes = checked(made)
+        plan, notes = checked(made, form.ends)
         return AnySize(plan, form.kernels, (*form.notes, *notes))
 
     made = _opened(importer, trial, found, feeds, compiled)
@@ -346,10 +360,12 @@ def _import_sizes(
     rng = random.Random(1)
     best: tuple[int, list[dict[str, int]]] | None = None
     for scale, _ in itertools.product(_SCALES, range(_DRAWS)):
-        drawn = [{d.name: _random(d, scale, rng) for d in found.dims} for _ in range(IMPORTS - 1)]
-        drawn.append({d.name: _far(d, example[d.name], scale, rng) for d in found.dims})
+        drawn = [
+            {d.name: random_size(d, scale, rng) for d in found.dims} for _ in range(IMPORTS - 1)
+        ]
+        drawn.append({d.name: far_size(d, example[d.name], scale, rng) for d in found.dims})
         if odd:
-            drawn = [{d.name: _odd(d, sizes[d.name]) for d in found.dims} for sizes in drawn]
+            drawn = [{d.name: odd_size(d, sizes[d.name]) for d in found.dims} for sizes in drawn]
         rows = [tuple(a.at(sizes) for sizes in drawn) for a in atoms]
         apart = all(len(set(sizes.values())) == len(sizes) for sizes in drawn)
         if not apart or any(min(row) < 2 or len(set(row)) == 1 for row in rows):
@@ -362,31 +378,6 @@ def _import_sizes(
     if best is None:
         raise ModelError("No sizes were found to import the model at.", "Fix its sizes with --dim.")
     return best[1]
-
-
-def _random(dim: Dim, scale: int, rng: random.Random) -> int:
-    """A size of a dimension, at most some eight times a scale above the smallest ones."""
-    most = dim.high // dim.step
-    first = min(max(-(-dim.low // dim.step), 2 * scale), most)
-    return dim.step * rng.randint(first, min(first + 6 * scale + 4, most))
-
-
-def _odd(dim: Dim, n: int) -> int:
-    """An odd number of steps, where the range has one more."""
-    return n if n // dim.step % 2 or n + dim.step > dim.high else n + dim.step
-
-
-def _far(dim: Dim, example: int, scale: int, rng: random.Random) -> int:
-    """A size above that at hand, twice it where the scale allows that, or in the upper quarter of
-    a range that ends."""
-    at = example // dim.step
-    first = at + max(2, at // 4)
-    most = max(first + 1, 2 * at)
-    if dim.high < LARGEST:
-        most, least = dim.high // dim.step, -(-dim.low // dim.step)
-        first = max(most - (most - least) // 4, min(least + 2, most))
-        return dim.step * rng.randint(first, most)
-    return max(dim.step * rng.randint(first, most), _random(dim, scale, rng))
 
 
 def _alike(a: Vector, b: Vector) -> bool:

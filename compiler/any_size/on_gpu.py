@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from nnjit_studio.compiler.any_size.fused import Attentions, Fused, in_one
-from nnjit_studio.compiler.any_size.kernels.compiled import At, remembering
+from nnjit_studio.compiler.any_size.kernels.compiled import remembering
+from nnjit_studio.compiler.any_size.kernels.part import Part, part_of
 from nnjit_studio.compiler.any_size.kernels.wgsl import any_size_document
 from nnjit_studio.compiler.any_size.refusal import reason
 from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl
 from nnjit_studio.errors import CompileError, ModelError
 from nnjit_studio.model import PlanStep
-from nnjit_studio.model.size import Dim, Size
+from nnjit_studio.model.size import Dim
 from nnjit_studio.records import GPU_TIERS, Kernel
 
 _TOLD = 10
 """Kernels between two words of progress."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """A kernel to be compiled."""
-
-    name: str
-    at: At
-    extents: list[Size]
-    """Of its loops."""
-    shapes: list[Size]
 
 
 @dataclass(frozen=True)
@@ -39,15 +29,6 @@ class OnGpu:
     kernels: tuple[Kernel, ...] = ()
     steps: tuple[PlanStep, ...] = ()
     notes: tuple[str, ...] = ()
-
-
-def part_of(name: str, at: At, *symbolic: Any) -> Part:
-    """A kernel of programs with formulas in the place of numbers."""
-    stages = tuple(stage for program in symbolic for stage in program.stages)
-    axes = (axis for stage in stages for axis in stage.axes)
-    extents = [a.extent for a in axes if isinstance(a.extent, Size)]
-    buffers = tuple(b.shape for program in symbolic for b in program.buffers)
-    return Part(name, at, extents or list(_sizes(stages)), list(_sizes(buffers)))
 
 
 def on_gpu(
@@ -117,15 +98,3 @@ def _tiers(part: Part, dims: Sequence[Dim], example: Mapping[str, int]) -> list[
             if compile_wgsl(program, None, tier).data != compile_wgsl(program, None, plain).data:
                 made.append(any_size_document(*given, tier))
     return made
-
-
-def _sizes(tree: Any) -> Iterator[Size]:
-    """Of the stages of a program: in extents, or in what an index adds."""
-    if isinstance(tree, Size):
-        yield tree
-    elif isinstance(tree, tuple):
-        for part in tree:
-            yield from _sizes(part)
-    elif is_dataclass(tree):
-        for field in fields(tree):
-            yield from _sizes(getattr(tree, field.name))

@@ -9,18 +9,25 @@ from typing import Any
 from nnjit_studio.compiler.any_size.constants import Prefix, Repeated
 from nnjit_studio.compiler.any_size.fused import Attentions, Fused, attentions, in_one
 from nnjit_studio.compiler.any_size.kernels.compiled import At, Compiled, any_size_kernel
-from nnjit_studio.compiler.any_size.kernels.tuned import Tuning, Winners
-from nnjit_studio.compiler.any_size.on_gpu import OnGpu, Part, attention_part, on_gpu, part_of
+from nnjit_studio.compiler.any_size.kernels.families import family_of
+from nnjit_studio.compiler.any_size.kernels.part import Part, part_of
+from nnjit_studio.compiler.any_size.kernels.tuned import Tuning
+from nnjit_studio.compiler.any_size.on_gpu import OnGpu, attention_part, on_gpu
 from nnjit_studio.compiler.any_size.probe import Probe
 from nnjit_studio.compiler.any_size.refusal import reason, refused
 from nnjit_studio.compiler.any_size.repeats import Bases, reading_once
 from nnjit_studio.compiler.any_size.unified import Unified, calls
 from nnjit_studio.compiler.importer.buffers import Weights
+from nnjit_studio.compiler.importer.built import BuiltModel
+from nnjit_studio.compiler.recognize.workload import workload_for
+from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.errors import CompileError, ModelError
 from nnjit_studio.model import PlanPort, PlanStep
+from nnjit_studio.model.family import Family
 from nnjit_studio.model.open_plan import OpenBuffer, OpenPlan, OpenPort
-from nnjit_studio.model.size import size
+from nnjit_studio.model.size import Dim, size
 from nnjit_studio.records import Kernel
+from nnjit_studio.records.size_tuning import KnownSettings
 
 _TOLD = 10
 """Kernels between two words of progress."""
@@ -33,6 +40,8 @@ class OpenForm:
     plan: OpenPlan
     kernels: tuple[Kernel, ...]
     notes: tuple[str, ...]
+    ends: tuple[Mapping[str, int], ...]
+    """Sizes at which kernels have code of their own, beyond those of all remainders."""
 
 
 def open_form(
@@ -41,12 +50,12 @@ def open_form(
     example: Mapping[str, int],
     store: Weights,
     on_phase: Callable[[str], None],
-    winners: Winners,
+    known: KnownSettings,
     webgpu: bool = False,
 ) -> OpenForm:
     """Compile a unified model for any size; whole tables are added to the weights.
 
-    Products are compiled with the settings that won at a size, where there are some. With
+    Kernels are compiled with the settings that tuning found, where there are some. With
     ``webgpu`` each kernel is a WGSL document too; where one cannot be, a note says so and there
     are none.
 
@@ -61,9 +70,8 @@ def open_form(
 
     parts, steps, programs = _parts(unified, symbolic)
     attention = attentions(symbolic.plan, steps, programs, found.dims)
-    wasm = _in_wasm(
-        symbolic, parts, steps, attention, Tuning(found.dims, example, winners), on_phase
-    )
+    tuning = Tuning(found.dims, example, known)
+    wasm = _in_wasm(symbolic, parts, steps, attention, tuning, on_phase)
     loops = [step.loop for step in symbolic.plan.steps if step.loop]
     gpu = OnGpu()
     if webgpu and loops:
@@ -86,7 +94,37 @@ def open_form(
     plan = replace(plan, buffers=_needed(plan, (*buffers, *wasm.workspaces)))
     code = {(k.workload, k.tier): k for c in wasm.kernels.values() for k in c.code}
     notes = (*wasm.notes, *gpu.notes)
-    return OpenForm(plan, (*code.values(), *gpu.kernels), notes)
+    return OpenForm(plan, (*code.values(), *gpu.kernels), notes, tuple(tuning.ends))
+
+
+def families(
+    unified: Unified,
+    dims: Sequence[Dim],
+    sizes: Sequence[Mapping[str, int]],
+    models: Sequence[BuiltModel],
+) -> tuple[Family, ...]:
+    """The kernels that a bundle for any size has settings for.
+
+    Parameters
+    ----------
+    models
+        The static form at each of the sizes; a kernel that one of them lacks is left out.
+    """
+    symbolic = unified.symbolic()
+    parts, steps, programs = _parts(unified, symbolic)
+    # Attention is one kernel in a bundle, without settings to choose.
+    steps = in_one(steps, attentions(symbolic.plan, steps, programs, dims))
+    called = {step.workload for step in steps}
+    known = [{w.key for w in model.workloads} for model in models]
+    found: dict[str, Family] = {}
+    for part in parts:
+        family = family_of(part.symbolic[0], part.at, dims) if part.name in called else None
+        if family is not None:
+            made = [part.at(each) for each in sizes]
+            keys = tuple(workload_for(program, subject_of(program)).key for program in made)
+            if all(key in mine for key, mine in zip(keys, known, strict=True)):
+                found[family.key] = replace(family, at=keys)
+    return tuple(found.values())
 
 
 @dataclass(frozen=True)
@@ -132,7 +170,7 @@ def _in_wasm(
     for number, part in enumerate(wanted):
         if number % _TOLD == 0:
             on_phase(f"compiling kernel {number + 1} of {len(wanted)}")
-        kernels[part.name] = tuning.compiled(part.name, part.at, part.extents, part.shapes)
+        kernels[part.name] = tuning.compiled(part)
     return _InWasm(kernels, mine, tuple(workspaces), (*tuning.notes(len(kernels)), *notes))
 
 

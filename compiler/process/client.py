@@ -16,8 +16,8 @@ from nnjit_studio.errors import CompileError
 from nnjit_studio.model import Workload
 from nnjit_studio.model.open_plan import OpenPlan
 from nnjit_studio.records import Fixture, Kernel
-from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import parse_candidate
+from nnjit_studio.records.size_tuning import KnownSettings
 from nnjit_studio.support.phases import OnPhase, quiet
 
 MEMORY_BYTES = 16 * 2**30
@@ -65,17 +65,17 @@ class CompileProcess(Operations):
         half_weights: bool = False,
         on_phase: OnPhase = quiet,
         guessed: bool = False,
-        winners: Mapping[str, Candidate] | None = None,
+        known: KnownSettings = KnownSettings(),  # noqa: B008
         webgpu: bool = False,
     ) -> AnySizeModel | None:
         """Import a model and compile it for any size; None where all its sizes are fixed.
 
         Inputs that were ``guessed`` are given up where the model does not run on them;
-        ``winners`` are settings that won for workloads at one size each. See
+        ``known`` has the settings that tuning found. See
         :func:`nnjit_studio.compiler.any_size.imports.import_any`.
         """
         found = self.compile_any_size(
-            path, weights, inputs, half_weights, on_phase, guessed, winners or {}, webgpu
+            path, weights, inputs, half_weights, on_phase, guessed, known, webgpu
         )
         if found is None:
             return None

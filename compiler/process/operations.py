@@ -17,7 +17,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from nnjit_studio.compiler.process.results import DeviceKernels, ImportedModel, PassText
+from nnjit_studio.compiler.process.results import (
+    DeviceKernels,
+    ImportedModel,
+    ImportedSizes,
+    PassText,
+)
 from nnjit_studio.compiler.process.table import LONG, operation
 from nnjit_studio.errors import CompileError
 from nnjit_studio.model import Generation, GenerationRequest, ImportOptions, Workload
@@ -27,6 +32,7 @@ from nnjit_studio.model.survey import Obstacle, Survey
 from nnjit_studio.records import Fixture, Kernel
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import AnyCandidate
+from nnjit_studio.records.size_tuning import KnownSettings
 from nnjit_studio.support.phases import OnPhase, quiet
 
 _IMPORT = "The import of {path.name!r}"
@@ -146,8 +152,8 @@ class Operations:
         inputs: Sequence[Mapping[str, NDArray[Any]]],
         half_weights: bool = False,
         on_phase: OnPhase = quiet,
-    ) -> tuple[list[ImportedModel], tuple[str, ...]]:
-        """Import a model once for inputs of several sizes, and what a user should know of it.
+    ) -> ImportedSizes:
+        """Import a model once for inputs of several sizes.
 
         See :func:`nnjit_studio.compiler.any_size.imports.import_sizes`.
         """
@@ -161,7 +167,7 @@ class Operations:
         half_weights: bool,
         on_phase: OnPhase,
         guessed: bool,
-        winners: Mapping[str, Candidate],
+        known: KnownSettings,
         webgpu: bool,
     ) -> CompiledAnySize | None:
         """As :meth:`.client.CompileProcess.import_any_size`, as data."""
@@ -292,6 +298,18 @@ class Operations:
         """A kernel for each tier.
 
         ``passes`` are the optional ones that run; None: all but those of ``passes_off``.
+        """
+
+    @operation("kernels", raises=CompileError)
+    def settings_at(self, workloads: Sequence[str], settings: str) -> tuple[str, ...]:
+        """What a kernel for any size makes of settings at each of its sizes.
+
+        Parameters
+        ----------
+        workloads
+            Keys of one kernel's, ascending.
+        settings
+            ``default`` for its first guess.
         """
 
     @operation("kernels", raises=CompileError)

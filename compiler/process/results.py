@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nnjit_studio.model import Graph, Plan, Workload
+from nnjit_studio.model.family import Family
 from nnjit_studio.model.open_plan import OpenPlan
 from nnjit_studio.model.plan_choice import PlanChoice
 from nnjit_studio.records import Kernel
@@ -22,6 +23,18 @@ class ImportedModel:
     weights: Path
     choices: tuple[PlanChoice, ...] = ()
     """What the import chose by rules, with the other ways that there are."""
+
+
+@dataclass(frozen=True)
+class ImportedSizes:
+    """A model that was imported once for several sizes, over one file of weights."""
+
+    models: tuple[ImportedModel, ...]
+    """One for each size."""
+    notes: tuple[str, ...]
+    """Sentences for the user."""
+    families: tuple[Family, ...]
+    """Kernels that a bundle for any size has settings for; none where sizes are apart."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The verbs of the kernel database: `nnjit db list|show|export|import|vacuum|restore`."""
+"""The verbs of the kernel database: `nnjit db list|show|sizes|export|import|vacuum|restore`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from nnjit_studio.analysis.tuned_sizes import kernel_json, tables_text
 from nnjit_studio.cli.common import JSON, answer, database_path
 from nnjit_studio.cli.target_options import OPTIONS
 from nnjit_studio.cli.verbs import COUNT, PATH, argument, option, verb
@@ -84,6 +85,14 @@ def db_show(
     answer(as_json, rows, json.dumps(rows, indent=1))
 
 
+@verb("sizes")
+def db_sizes(database: Path | None = DATABASE, as_json: bool = JSON) -> None:
+    """List kernels for any size whose settings were compared at several, newest first."""
+    with opened(database) as known:
+        found = known.size_tunings()
+    answer(as_json, [kernel_json(each) for each in found], tables_text(found))
+
+
 @verb("export")
 def db_export(
     output: Path = argument(type=PATH), database: Path | None = DATABASE, as_json: bool = JSON
@@ -124,5 +133,5 @@ def db_restore(database: Path | None = DATABASE, as_json: bool = JSON) -> None:
     answer(as_json, document, f"took {backup}; the old file is {old}")
 
 
-for each in (db_list, db_show, db_export, db_import, db_vacuum, db_restore):
+for each in (db_list, db_show, db_sizes, db_export, db_import, db_vacuum, db_restore):
     db.add_command(each)

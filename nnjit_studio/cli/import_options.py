@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -52,6 +53,19 @@ def sizes_of_options(
         if name in found:
             raise click.BadParameter(f"{name or 'the open dimension'} has its sizes twice")
         found[name] = _shape(value)
+    return found
+
+
+def shares_of_option(
+    context: click.Context, option: click.Parameter, text: str | None
+) -> tuple[float, ...]:
+    """The callback of ``N,N,...`` that need not be whole; empty without the option."""
+    try:
+        found = tuple(float(word) for word in (text or "").split(",") if word.strip())
+    except ValueError:
+        found = (-1.0,)
+    if any(not 0 <= weight < math.inf for weight in found):
+        raise click.BadParameter(f"{text!r} is no list of numbers of 0 or more")
     return found
 
 

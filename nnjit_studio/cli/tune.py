@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nnjit_studio.analysis.report import summary_table
+from nnjit_studio.analysis.tuned_sizes import TunedSizes
 from nnjit_studio.analysis.tuning_plot import progress_svg
 from nnjit_studio.cli.common import (
     BUDGET,
@@ -20,8 +21,8 @@ from nnjit_studio.cli.common import (
     say,
 )
 from nnjit_studio.cli.commons.known import Known
-from nnjit_studio.cli.import_options import IMPORTING
-from nnjit_studio.cli.running import workbench
+from nnjit_studio.cli.import_options import IMPORTING, shares_of_option, sizes_of_options
+from nnjit_studio.cli.running import Running, workbench
 from nnjit_studio.cli.target_options import target_options
 from nnjit_studio.cli.verbs import AT_LEAST_0, OUTPUT, group, option, same, verb
 from nnjit_studio.errors import NnjitError, UserError
@@ -32,6 +33,7 @@ from nnjit_studio.records.target_options import TargetOptions
 from nnjit_studio.support.files import replacing
 from nnjit_studio.tuner.events import Event, Failed, Finished, SessionStarted
 from nnjit_studio.workbench import jobs
+from nnjit_studio.workbench.inputs.histogram import read_histogram, typical, weights_of
 from nnjit_studio.workbench.plan_forms import tune_plan
 
 PLAN_SHARE = 0.4
@@ -76,6 +78,26 @@ class SessionOptions:
         "the question names no kernel.",
         flag="--from",
     )
+    sizes: Mapping[str, tuple[int, ...]] = option(
+        None,
+        "Tune once for these sizes of an open dimension: at one of them, then the best settings "
+        "are compared at all; `nnjit export` takes them for a bundle for any size.",
+        multiple=True,
+        metavar="[NAME=]N,N,...",
+        callback=sizes_of_options,
+    )
+    shares: tuple[float, ...] = option(
+        None,
+        "How often each of --sizes runs, in their order; all as often without.",
+        metavar="N,N,...",
+        callback=shares_of_option,
+    )
+    histogram: Path | None = option(
+        None,
+        "How often sizes run, in place of --shares: a file of one size a line, with a count "
+        "behind it or none, or of texts, where a tokenizer.json lies beside MODEL. Without --sizes "
+        "a few sizes of it stand for all.",
+    )
     inputs: Feeds | None = same(INPUTS)
     plot: Path | None = option(
         None, "Write a plot of the progress over rounds and seconds, .png or .svg.", type=OUTPUT
@@ -94,10 +116,15 @@ def tune(
     """Tune MODEL in the target; with --json, print events as JSON lines, the summary last."""
     if options.plot is not None:
         check_plot(options.plot)
+    if options.sizes or options.histogram:
+        check_sizes(options)
     with workbench(target, importing) as opened:
         bench, quick = opened.bench, options.full_speed
 
         def work() -> None:
+            if options.sizes or options.histogram:
+                tune_all(opened, model, options, as_json)
+                return
             bench.open_model(model, note, options.inputs)
             if options.interval_ms is not None:
                 share = None if quick else options.budget / 100
@@ -126,6 +153,42 @@ def tune(
         finally:
             if options.plot is not None and bench.model.events:
                 write_plot(options.plot, [event.to_json() for event in bench.model.events])
+
+
+def check_sizes(options: SessionOptions) -> None:
+    """Refuse what is for one size alone."""
+    if options.plan or options.interval_ms is not None or options.commons or options.exhaustive:
+        raise UserError(
+            "Several sizes are tuned without --plan, --serve, --from and --exhaustive.",
+            "Leave them out, or tune one size with --dim.",
+        )
+    if options.shares and options.histogram:
+        raise UserError("Both --shares and --histogram say how often sizes run.", "Give one.")
+
+
+def tune_all(opened: Running, model: Path, options: SessionOptions, as_json: bool) -> None:
+    """Tune at one of the sizes, then compare at all."""
+    wanted, weights = options.sizes, options.shares
+    if options.histogram is not None:
+        histogram = read_histogram(options.histogram, model)
+        wanted = wanted or {"": typical(histogram)}
+        weights = weights_of(histogram, max(wanted.values(), key=len))
+    session = jobs.tune_sizes(
+        opened.bench, model, wanted, weights, options.seconds, options.inputs, note
+    )
+    while True:
+        try:
+            event = next(session)
+        except StopIteration as end:
+            found: TunedSizes = end.value
+            break
+        tell(event, as_json)
+        for listener in opened.listeners:
+            listener(event)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        say(found.as_text())
 
 
 def tell(event: Event, as_json: bool) -> None:

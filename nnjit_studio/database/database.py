@@ -17,11 +17,13 @@ from nnjit_studio.database.devices import insert_device, read_devices
 from nnjit_studio.database.measurement import Measurement, read_measurements
 from nnjit_studio.database.safety import UnusableError
 from nnjit_studio.database.schema import check_integrity
+from nnjit_studio.database.sizes import insert_size_tuning, read_size_tunings
 from nnjit_studio.database.transfer import OnProgress, no_progress
 from nnjit_studio.device.measured import MeasuredDevice
 from nnjit_studio.errors import BugError, DatabaseError
 from nnjit_studio.model import Workload
 from nnjit_studio.records import KernelKey, TuningRecord
+from nnjit_studio.records.size_tuning import SizeTuning
 
 LOGGER = logging.getLogger(__name__)
 
@@ -185,6 +187,25 @@ class KernelDatabase:
         """The newest steady run on a device in a target, the newest of all if none is steady."""
         runs = [d for d in self.devices() if (d.device_id, d.target) == (device_id, target)]
         return next((d for d in runs if d.steady), runs[0] if runs else None)
+
+    def commit_size_tuning(self, tuning: SizeTuning) -> int:
+        """Store what settings are worth at several sizes; it is on disk when this returns.
+
+        Returns
+        -------
+        int
+            The id of the row.
+
+        Raises
+        ------
+        DatabaseError
+            When the disk is full or the file cannot be written.
+        """
+        return self._connection.write(insert_size_tuning, tuning)
+
+    def size_tunings(self) -> list[SizeTuning]:
+        """Of all kernels for any size, newest first."""
+        return self._connection.read(read_size_tunings)
 
     def records(self, key: KernelKey) -> list[TuningRecord]:
         """All records of a key, oldest first."""

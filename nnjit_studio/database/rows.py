@@ -110,7 +110,7 @@ def insert_records(db: Database, records: Iterable[TuningRecord], once: bool = F
 
 def _insert(db: Database, record: TuningRecord, once: bool) -> int | None:
     check_record(record)
-    key_id = _key_id(db, record.key)
+    key_id = key_id_of(db, record.key)
     samples = json.dumps(record.samples_ms)
     if once:
         same = db.execute(
@@ -139,7 +139,8 @@ def _insert(db: Database, record: TuningRecord, once: bool) -> int | None:
     return int(db["records"].insert(row).last_pk)
 
 
-def _key_id(db: Database, key: KernelKey) -> int:
+def key_id_of(db: Database, key: KernelKey) -> int:
+    """The row of a key, which is made when missing."""
     values = asdict(key)
     names = ", ".join(KEY_COLUMNS)
     places = ", ".join(f":{name}" for name in KEY_COLUMNS)

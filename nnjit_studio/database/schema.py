@@ -14,7 +14,7 @@ from nnjit_studio.records.outcomes import NOT_TOLD_APART, SLOWER
 APPLICATION_ID = 0x4E4A4954
 """ASCII "NJIT" at offset 68 of the file header."""
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 """``user_version`` of a file with every migration applied: their number."""
 
 KEY_COLUMNS = (
@@ -144,6 +144,25 @@ def m0007_in_place(db: Database) -> None:
     _create_measurements(db, "live_records", _CODE, "r.gpu_clock, r.pipeline_ms, ", remarks)
 
 
+def m0008_sizes(db: Database) -> None:
+    """Kernels for any size: what their settings are worth at each size that was measured.
+
+    The dims of such a key have a question mark in the place of an extent that stays open.
+    """
+    db.execute(
+        """
+        CREATE TABLE size_tunings (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            key_id INTEGER NOT NULL REFERENCES kernel_keys(id),
+            workload TEXT NOT NULL,
+            created TEXT NOT NULL,  -- ISO 8601, UTC
+            measured TEXT NOT NULL  -- JSON: the first guess, and each size with its speed-ups
+        )
+        """
+    )
+    db["size_tunings"].create_index(["key_id"])
+
+
 _CODE = """CASE WHEN k.tier LIKE 'wgsl%' THEN 'WGSL' ELSE 'Wasm' END AS code,
                length(m.wasm) AS code_bytes,
                CASE WHEN k.tier LIKE 'wgsl%' THEN NULL ELSE length(m.wasm) END AS wasm_bytes"""
@@ -171,7 +190,7 @@ def _create_measurements(
 migrations = Migrations("nnjit_studio")
 STEPS = (
     m0001_tables, m0002_readable, m0003_devices, m0004_gpu, m0005_notes, m0006_outcomes,
-    m0007_in_place,
+    m0007_in_place, m0008_sizes,
 )  # fmt: skip
 for _step in STEPS:
     migrations()(_step)

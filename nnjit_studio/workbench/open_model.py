@@ -19,6 +19,7 @@ from nnjit_studio.model import (
     Plan,
     Workload,
 )
+from nnjit_studio.model.family import Family
 from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.model.memory import check_fits, forecast
 from nnjit_studio.support.phases import OnPhase, quiet
@@ -50,6 +51,8 @@ class OpenModel:
     """How a text is made of a decoder's programs; None for a static model."""
     importing: ImportOptions | None = None
     """How it was imported; None where that was in another way than :func:`import_model`'s."""
+    families: tuple[Family, ...] = ()
+    """Of programs that are one at several sizes: the kernels with settings, in their order."""
 
     @classmethod
     def static(cls, path: Path, imported: ImportedModel, **facts: Any) -> OpenModel:
@@ -147,13 +150,13 @@ def import_sizes(
         )
     weights = page.weights_file()
     with _importing(page, weights):
-        models, notes = page.process.import_sizes(
+        made = page.process.import_sizes(
             path, weights, inputs, page.importing.half_weights, on_phase
         )
-        programs = {size_name(i): model for i, model in enumerate(models)}
-        opened = OpenModel(path, programs)
+        programs = {size_name(i): model for i, model in enumerate(made.models)}
+        opened = OpenModel(path, programs, families=made.families)
         _check_fits(opened, page)
-    return opened, notes
+    return opened, made.notes
 
 
 def size_name(position: int) -> str:

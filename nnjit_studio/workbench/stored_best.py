@@ -8,11 +8,12 @@ from nnjit_studio.database import KernelDatabase
 from nnjit_studio.device.host import device_id, host_profile
 from nnjit_studio.device.measured import with_measured
 from nnjit_studio.model import Workload
-from nnjit_studio.records import TIERS, DeviceProfile, TuningRecord
+from nnjit_studio.records import TIERS, DeviceProfile, KernelKey, TuningRecord
 from nnjit_studio.records.backend import is_software
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import AnyCandidate, candidate_of
 from nnjit_studio.records.lab import is_lab
+from nnjit_studio.records.size_tuning import SizeTuning, Table
 
 
 def known_device(database: KernelDatabase, probed: DeviceProfile) -> DeviceProfile:
@@ -50,7 +51,7 @@ def stored_best(database: KernelDatabase, workload: Workload, here: Here) -> Any
     """Settings of the newest winner among those measured most like here."""
     found = database.all_records(workload=workload.key)
     counted = [r for r in found if r.workload == workload.key and _counts(r, here)]
-    best = max(counted, key=lambda record: _likeness(record, here), default=None)
+    best = max(counted, key=lambda record: _likeness(record.key, here), default=None)
     return None if best is None else candidate_of(best.settings)
 
 
@@ -60,25 +61,41 @@ def stored_winners(database: KernelDatabase, here: Here) -> dict[str, Candidate]
     for record in database.all_records(state="won"):
         known = best.get(record.workload)
         if _counts(record, here) and (
-            known is None or _likeness(record, here) > _likeness(known, here)
+            known is None or _likeness(record.key, here) > _likeness(known.key, here)
         ):
             best[record.workload] = record
     tiles = {key: candidate_of(record.settings) for key, record in best.items()}
     return {key: tile for key, tile in tiles.items() if isinstance(tile, Candidate)}
 
 
+def stored_tables(database: KernelDatabase, here: Here) -> dict[str, Table]:
+    """What was compared at several sizes for kernels for any size, each most like here, by the
+    keys of their families."""
+    best: dict[str, SizeTuning] = {}
+    for tuning in database.size_tunings():
+        known = best.get(tuning.workload)
+        if _fits(tuning.key, here) and (
+            known is None or _likeness(tuning.key, here) > _likeness(known.key, here)
+        ):
+            best[tuning.workload] = tuning
+    return {name: tuning.table for name, tuning in best.items()}
+
+
 def _counts(record: TuningRecord, here: Here) -> bool:
+    return record.state == "won" and _fits(record.key, here)
+
+
+def _fits(key: KernelKey, here: Here) -> bool:
     return (
-        record.state == "won"
-        and record.key.compiler_version == here.compiler_version
-        and record.key.tier in here.tiers
-        and (here.software or not is_software(record.key.target))
-        and is_lab(record.key.target) == is_lab(here.target)
+        key.compiler_version == here.compiler_version
+        and key.tier in here.tiers
+        and (here.software or not is_software(key.target))
+        and is_lab(key.target) == is_lab(here.target)
     )
 
 
-def _likeness(record: TuningRecord, here: Here) -> tuple[bool, ...]:
-    key, device = record.key, here.device
+def _likeness(key: KernelKey, here: Here) -> tuple[bool, ...]:
+    device = here.device
     if device is None:
         return key.device_id == device_id(), key.threads == here.threads
     return (

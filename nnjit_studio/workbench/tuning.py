@@ -78,6 +78,7 @@ class Tuning:
         full_speed: bool = False,
         exhaustive: bool = False,
         serve: ServeOptions | None = None,
+        program: str | None = None,
     ) -> Iterator[Event]:
         """Tune the open model, which may be serving; events as in ``tuner.events``.
 
@@ -89,13 +90,15 @@ class Tuning:
             Of all programs together; without a limit when None.
         serve
             Have the model serve until the session is over.
+        program
+            Tune this one alone, by the page's name.
         """
         self.drop()
         self._serves = serve is not None
         if serve is not None:
             self._model.serve(serve)
         options = TuneOptions(seconds=seconds, full_speed=full_speed, exhaustive=exhaustive)
-        yield from self._until_paused(self._programs(options))
+        yield from self._until_paused(self._programs(options, program))
 
     def pause(self, pausing: bool = True) -> bool:
         """Have the running session pause after its round; False when none runs. Thread-safe."""
@@ -186,10 +189,10 @@ class Tuning:
                 self._serves = False
                 self._model.stop_serving()
 
-    def _programs(self, options: TuneOptions) -> Events:
+    def _programs(self, options: TuneOptions, only: str | None) -> Events:
         """Sessions of the model's programs, one after the other, each with its part of the time."""
         model = self._model
-        programs = model.current.programs
+        programs = model.current.programs if only is None else (only,)
         model.take_page()
         model.cold = None
         model.page.begin()
@@ -200,7 +203,7 @@ class Tuning:
         events: list[Event] = []
         model.events = events
         for name in programs:
-            if len(programs) > 1:
+            if len(model.current.programs) > 1:
                 # Kernels of the other program may hold a common weight in other panels.
                 model.page.runner.register([], only=True)
             self.program = name

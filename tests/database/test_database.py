@@ -470,6 +470,7 @@ def test_an_older_schema_upgrades_with_a_copy(path: Path) -> None:
         old["measurements"].drop()
         old["live_records"].drop()
         old["devices"].drop()
+        old["size_tunings"].drop()
         old["records"].transform(drop=SINCE_THEN)
         old.execute("DROP INDEX idx_records_workload")
         old.execute("DELETE FROM _sqlite_migrations WHERE name > 'm0001_tables'")

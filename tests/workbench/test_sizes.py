@@ -18,7 +18,7 @@ from nnjit_studio.model.survey import InputPort, Survey
 from nnjit_studio.records.estimate import Estimate
 from nnjit_studio.workbench import Workbench
 from nnjit_studio.workbench.inputs.sizes import sized
-from nnjit_studio.workbench.jobs import profile_sizes_beside
+from nnjit_studio.workbench.jobs import profile_sizes_beside, tune_sizes
 
 
 def survey(*inputs: InputPort) -> Survey:
@@ -155,3 +155,22 @@ def test_nothing_begins_on_a_page_that_has_ended(bench: Workbench) -> None:
     with pytest.raises(UserError, match="closing"):
         bench.page.begin()
     assert bench.page.cancelled, "what asks in between ends too"
+
+
+def test_a_cancelled_tuning_compares_nothing(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imported = SimpleNamespace(workloads=())
+    opened = SimpleNamespace(program=lambda name: imported, graph=SimpleNamespace(name="m"))
+    monkeypatch.setattr(bench, "open_sizes", lambda *_: (opened, ()))
+
+    def session(*_: object, **given: object) -> Iterator[object]:
+        bench.page.begin()
+        yield "an event"
+        bench.page.cancel()
+
+    monkeypatch.setattr(bench.tuning, "start", session)
+    events = tune_sizes(bench, Path("m.onnx"), {"height": (32, 64)})
+    assert next(events) == "an event"  # type: ignore[comparison-overlap]
+    with pytest.raises(UserError, match="Tuning the sizes was cancelled"):
+        next(events)

@@ -144,8 +144,9 @@ class SizesView(Panel):
         self.button = push_button("Measure", "Measure these sizes", act=self.measure)
         self.tune_button = push_button(
             "Tune and measure", "Tune and measure these sizes",
-            f"Tune the kernels of all these sizes for {TUNE_S:.0f} s together, then measure; the "
-            "winners stay in the kernel database, and bundles for any size take them",
+            f"Tune the kernels of all these sizes for {TUNE_S:.0f} s together, and compare what is "
+            "best at each of them at all, then measure; bundles for any size take the settings "
+            "that were compared",
             lambda: self.measure(TUNE_S),
         )  # fmt: skip
         self.caption = caption(FIXED)

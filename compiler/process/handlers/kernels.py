@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from nnjit_studio.compiler.any_size.kernels import families
 from nnjit_studio.compiler.ir.program_data import program_from_text, text_of_program
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.oracle.fixture import make_fixture
@@ -26,6 +27,7 @@ from nnjit_studio.model import Workload
 from nnjit_studio.records import Fixture
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import candidate_of
+from nnjit_studio.records.size_tuning import tile_of
 
 SIGN_S = 1.0
 """Between two signs of life of a job that takes long."""
@@ -91,6 +93,11 @@ def compile_kernel(
         for name, spent in artifact.pass_ms.items():
             pass_ms[name] = pass_ms.get(name, 0.0) + spent / len(tiers)
     return Compiled(codes, ms, pass_ms, tuple(made.dump for made in artifacts))
+
+
+def settings_at(state: State, workloads: Sequence[str], settings: str) -> tuple[str, ...]:
+    programs = [state.programs[key] for key in workloads]
+    return tuple(map(str, families.settings_at(programs, tile_of(settings))))
 
 
 def kernel_texts(

@@ -16,10 +16,10 @@ from nnjit_studio.compiler.importer import BuiltModel, generation
 from nnjit_studio.compiler.importer import obstacles as in_the_way
 from nnjit_studio.compiler.process.handlers.registry import State
 from nnjit_studio.compiler.process.operations import Code, CompiledAnySize
-from nnjit_studio.compiler.process.results import ImportedModel
+from nnjit_studio.compiler.process.results import ImportedModel, ImportedSizes
 from nnjit_studio.model import Generation, GenerationRequest, ImportOptions
 from nnjit_studio.model.survey import Obstacle
-from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.size_tuning import KnownSettings
 
 
 def import_model(
@@ -50,9 +50,10 @@ def import_sizes(
     weights: Path,
     inputs: Sequence[Mapping[str, NDArray[Any]]],
     half_weights: bool,
-) -> tuple[list[ImportedModel], tuple[str, ...]]:
+) -> ImportedSizes:
     made = imports.import_sizes(path, weights, inputs, half_weights, state.phase)
-    return [kept(state, built, weights) for built in made.models], made.notes
+    models = tuple(kept(state, built, weights) for built in made.models)
+    return ImportedSizes(models, made.notes, made.families)
 
 
 def compile_any_size(
@@ -62,11 +63,11 @@ def compile_any_size(
     inputs: Mapping[str, NDArray[Any]],
     half_weights: bool,
     guessed: bool,
-    winners: Mapping[str, Candidate],
+    known: KnownSettings,
     webgpu: bool,
 ) -> CompiledAnySize | None:
     feeds = fitting(path, inputs) if guessed else inputs
-    made = imports.import_any(path, weights, feeds, half_weights, state.phase, winners, webgpu)
+    made = imports.import_any(path, weights, feeds, half_weights, state.phase, known, webgpu)
     if made is None:
         return None
     code = tuple((kernel.workload, Code.of(kernel)) for kernel in made.kernels)

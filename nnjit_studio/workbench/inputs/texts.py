@@ -32,6 +32,22 @@ def token_ids(tokenizer: Path, text: str) -> list[int]:
     UserError
         When the package is not installed, or the file is none of its kind.
     """
+    (ids,) = _encoded(tokenizer, [text])
+    return ids
+
+
+def lengths_of(tokenizer: Path, texts: Sequence[str]) -> list[int]:
+    """How many ids each text has.
+
+    Raises
+    ------
+    UserError
+        As of :func:`token_ids`.
+    """
+    return [len(ids) for ids in _encoded(tokenizer, texts)]
+
+
+def _encoded(tokenizer: Path, texts: Sequence[str]) -> list[list[int]]:
     try:
         from tokenizers import Tokenizer
     except ImportError as e:
@@ -42,7 +58,7 @@ def token_ids(tokenizer: Path, text: str) -> list[int]:
         raise UserError(f"{tokenizer.name} is larger than {MOST_BYTES >> 20} MiB.")
     try:
         made = Tokenizer.from_file(str(tokenizer))
-        return [int(i) for i in made.encode(text).ids]
+        return [[int(i) for i in each.ids] for each in made.encode_batch(list(texts))]
     except Exception as e:  # the package raises plain exceptions
         raise UserError(f"{tokenizer.name} is no tokenizer: {str(e).splitlines()[0]}.") from e
 

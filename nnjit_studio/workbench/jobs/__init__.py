@@ -22,6 +22,7 @@ from nnjit_studio.workbench.jobs.refused import (
     make_refused_faster,
     run_refused,
 )
+from nnjit_studio.workbench.jobs.size_tuning import tune_sizes
 from nnjit_studio.workbench.jobs.sizes import profile_sizes, profile_sizes_beside
 from nnjit_studio.workbench.jobs.verdict import verdict
 
@@ -53,6 +54,7 @@ __all__ = [
     "take_form",
     "tensor",
     "try_candidate",
+    "tune_sizes",
     "use_backend",
     "verdict",
     "write_programs",

@@ -24,6 +24,7 @@ from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.records import GPU_TIERS, TIERS, Kernel
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.lab import is_lab
+from nnjit_studio.records.size_tuning import KnownSettings
 from nnjit_studio.support.phases import OnPhase, quiet
 from nnjit_studio.tuner.events import Finished
 from nnjit_studio.verdict.result import Verdict
@@ -37,7 +38,7 @@ from nnjit_studio.workbench.open_model import EXTEND, PREFILL
 from nnjit_studio.workbench.page import EnginePage, SystemClock
 from nnjit_studio.workbench.runners import tiers_of_backend
 from nnjit_studio.workbench.spare_kernels import spare_kernels
-from nnjit_studio.workbench.stored_best import stored_winners
+from nnjit_studio.workbench.stored_best import stored_tables, stored_winners
 
 log = logging.getLogger(__name__)
 
@@ -156,7 +157,8 @@ def export_any_size(
 ) -> tuple[Path, tuple[str, ...]] | None:
     """Write a bundle that takes inputs of any size, where the model leaves sizes open.
 
-    Products have the settings that won for them at the sizes at hand, or at powers of two.
+    Products and convolutions have the settings that were compared at several sizes, else those
+    that won at the sizes at hand or at powers of two.
 
     Parameters
     ----------
@@ -183,9 +185,12 @@ def export_any_size(
     weights, half = page.weights_file(), page.importing.half_weights
     with page.working():
         arrays = feeds or _guessed(page, path)
-        winners = stored_winners(page.database, page.here(WASM))
+        here = page.here(WASM)
+        known = KnownSettings(
+            stored_winners(page.database, here), stored_tables(page.database, here)
+        )
         made = page.process.import_any_size(
-            path, weights, arrays, half, on_phase, feeds is None, winners, webgpu
+            path, weights, arrays, half, on_phase, feeds is None, known, webgpu
         )
     if made is None:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -14,6 +15,12 @@ from nnjit_studio.records.estimate import Estimate
 from nnjit_studio.support.phases import OnPhase, quiet
 from nnjit_studio.tuner.events import Failed, RoundDone
 from nnjit_studio.workbench.inputs.sizes import sized
+from nnjit_studio.workbench.jobs.size_tuning import (
+    TUNING_SHARE,
+    compare_sizes,
+    heaviest,
+    shares_of,
+)
 from nnjit_studio.workbench.jobs.timing import PROFILE_RUNS, STEP_QUANTA, WARM_MS
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.open_model import size_name
@@ -38,7 +45,8 @@ def profile_sizes(
     wanted, feeds
         As of :func:`nnjit_studio.workbench.inputs.sizes.sized`.
     seconds
-        Of tuning the kernels of all sizes before, in equal parts.
+        Of tuning the kernels of all sizes before, in equal parts, and of comparing settings at all
+        of them for a bundle for any size.
 
     Raises
     ------
@@ -51,7 +59,7 @@ def profile_sizes(
     at = sized(page.process.survey(path), wanted, given)
     opened, notes = bench.open_sizes(path, [each.arrays for each in at], on_phase)
     if seconds:
-        _tune(bench, seconds, on_phase)
+        notes += _tune(bench, seconds, on_phase)
     programs = [(size_name(i), each.arrays) for i, each in enumerate(at)]
     with page.cancellable("Measuring the sizes", on_phase) as phase:
         with page.compiler_killed_on_cancel():
@@ -117,9 +125,12 @@ def profile_sizes_beside(
             model.events = events
 
 
-def _tune(bench: Workbench, seconds: float, on_phase: OnPhase) -> None:
-    rounds = 0
-    for event in bench.tuning.start(seconds):
+def _tune(bench: Workbench, seconds: float, on_phase: OnPhase) -> tuple[str, ...]:
+    """What a user should know of it."""
+    opened, rounds = bench.model.current, 0
+    compares = bool(opened.families) and not bench.page.backend.is_gpu
+    until_s = time.monotonic() + seconds
+    for event in bench.tuning.start(seconds * TUNING_SHARE if compares else seconds):
         if isinstance(event, Failed):
             raise UserError(str(event.error.get("error")), str(event.error.get("hint", "")))
         if isinstance(event, RoundDone):
@@ -127,3 +138,9 @@ def _tune(bench: Workbench, seconds: float, on_phase: OnPhase) -> None:
             on_phase(f"tuning every size, {rounds} rounds so far")
     if bench.page.cancelled:
         raise UserError("Tuning the sizes was cancelled.")
+    if not compares:
+        return ()
+    shares = shares_of((), len(opened.programs))
+    kernels, left = compare_sizes(bench.model, shares, heaviest(opened, shares), until_s, on_phase)
+    compared = f"Settings of {len(kernels)} kernels were compared at all sizes, for bundles."
+    return (compared, f"There was no time for {len(left)} more.") if left else (compared,)

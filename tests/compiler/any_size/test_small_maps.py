@@ -21,6 +21,7 @@ from nnjit_studio.model import GivenShapes
 from nnjit_studio.model.open_plan import OpenPlan
 from nnjit_studio.records import TIERS
 from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.size_tuning import KnownSettings
 
 SIZES = [(1, 1), (1, 9), (2, 3), (3, 8), (5, 1), (4, 7), (7, 33), (18, 21), (33, 5), (40, 64)]
 
@@ -108,7 +109,7 @@ def checked(
         (workload,) = import_model(path, folder / "one.bin", given=given).workloads
         winners = {workload.key: tuned}
         notes = ("1 of 1 kernels have settings that were tuned at one size.",)
-    made = import_any(path, folder / "w.bin", {"x": example}, winners=winners)
+    made = import_any(path, folder / "w.bin", {"x": example}, known=KnownSettings(winners))
     assert made is not None and made.notes == notes
     session, rng = onnxruntime.InferenceSession(path), np.random.default_rng(1)
     for tier in TIERS:

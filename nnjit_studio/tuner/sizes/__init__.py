@@ -1,0 +1,1 @@
+"""Settings of kernels for any size: compared at several sizes, after one was tuned."""

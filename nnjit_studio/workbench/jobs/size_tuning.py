@@ -1,0 +1,198 @@
+"""One tuning for many sizes: at the size where most time goes, then what is best compared at all.
+
+The kernel database keeps what settings are worth at each size, under a key that is the same in
+every model; a bundle for any size takes its settings from there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
+
+from nnjit_studio.analysis.tuned_sizes import TunedSizes
+from nnjit_studio.compiler.process.results import ImportedModel
+from nnjit_studio.errors import NnjitError, UserError
+from nnjit_studio.model.family import Family
+from nnjit_studio.model.feeds import Feeds
+from nnjit_studio.records import KernelKey
+from nnjit_studio.records.candidate import DEFAULT_SETTINGS, Candidate
+from nnjit_studio.records.size_tuning import SizeTuning
+from nnjit_studio.support.phases import OnPhase, quiet
+from nnjit_studio.tuner import TuningContext
+from nnjit_studio.tuner.events import Event, Failed
+from nnjit_studio.tuner.sizes.comparison import Comparison, Place
+from nnjit_studio.workbench.inputs.sizes import sized
+from nnjit_studio.workbench.model import ModelOnPage
+from nnjit_studio.workbench.open_model import OpenModel, size_name
+from nnjit_studio.workbench.page import SystemClock
+from nnjit_studio.workbench.spare_kernels import best_measured
+from nnjit_studio.workbench.stored_best import stored_best
+from nnjit_studio.workbench.workbench import Workbench
+
+TUNING_SHARE = 0.6
+"""Of the time, for the one size."""
+MOST = 4
+"""Settings that were best at that size, which are compared at the others."""
+LEAST_SHARE = 0.002
+"""Of a model's work: a kernel with less is not compared."""
+
+
+def tune_sizes(
+    bench: Workbench,
+    path: Path,
+    wanted: Mapping[str, Sequence[int]],
+    weights: Sequence[float] = (),
+    seconds: float = 60.0,
+    feeds: Feeds | None = None,
+    on_phase: OnPhase = quiet,
+) -> Generator[Event, None, TunedSizes]:
+    """Tune a model at one size, and choose settings for all; yields the events of the session.
+
+    Parameters
+    ----------
+    wanted, feeds
+        As of :func:`nnjit_studio.workbench.inputs.sizes.sized`.
+    weights
+        How often each size runs; all as often when empty.
+    seconds
+        Of tuning and comparing. A kernel for which no time is left is not compared.
+
+    Raises
+    ------
+    ModelError, UserError
+        When sizes, weights and model do not fit together; when it was cancelled.
+    PageError, CompileError
+    """
+    page, model = bench.page, bench.model
+    if page.backend.is_gpu:
+        raise UserError(
+            "Kernels of a GPU for any size take no tuned settings.", "Tune in Wasm: --backend wasm."
+        )
+    at = sized(page.process.survey(path), wanted, None if feeds is None else dict(feeds))
+    shares = shares_of(weights, len(at))
+    opened, notes = bench.open_sizes(path, [each.arrays for each in at], on_phase)
+    tuned = heaviest(opened, shares)
+    for event in bench.tuning.start(seconds * TUNING_SHARE, program=size_name(tuned)):
+        yield event
+        if isinstance(event, Failed):
+            raise UserError(str(event.error.get("error")), str(event.error.get("hint", "")))
+    if page.cancelled:
+        raise UserError("Tuning the sizes was cancelled.")
+    kernels, left = compare_sizes(
+        model, shares, tuned, time.monotonic() + seconds * (1 - TUNING_SHARE), on_phase
+    )
+    sizes = tuple(each.sizes for each in at)
+    return TunedSizes(opened.graph.name, sizes, shares, sizes[tuned], kernels, left, notes)
+
+
+def heaviest(opened: OpenModel, shares: Sequence[float]) -> int:
+    """The size at which most work is done."""
+    works = (_work(opened.program(size_name(i))) for i in range(len(shares)))
+    work = [share * each for share, each in zip(shares, works, strict=True)]
+    return work.index(max(work))
+
+
+def shares_of(weights: Sequence[float], count: int) -> tuple[float, ...]:
+    """Weights of so many sizes as shares.
+
+    Raises
+    ------
+    UserError
+        When they are not as many, or none is above 0.
+    """
+    weights = weights or (1.0,) * count
+    if len(weights) != count or min(weights) < 0 or not sum(weights):
+        raise UserError(
+            f"{count} sizes have {len(weights)} weights.",
+            "Give a weight above 0 for each size, in the order of the sizes.",
+        )
+    return tuple(weight / sum(weights) for weight in weights)
+
+
+def compare_sizes(
+    model: ModelOnPage, shares: Sequence[float], tuned: int, until_s: float, on_phase: OnPhase
+) -> tuple[tuple[SizeTuning, ...], tuple[str, ...]]:
+    """Compare what is known to be fast at one size, or won at another, at all sizes of the model.
+
+    Parameters
+    ----------
+    shares
+        Of all runs, by size.
+    tuned
+        The size whose best settings are compared.
+    until_s
+        Monotonic seconds at which no further kernel is begun.
+
+    Returns
+    -------
+    tuple
+        What was found of each kernel, most work first, and the names of those that were left.
+
+    Raises
+    ------
+    UserError
+        When the model has no kernels for all sizes, or it was cancelled.
+    PageError, CompileError
+    """
+    page, opened = model.page, model.current
+    if not opened.families:
+        raise UserError(
+            "No kernel of the model with settings to choose is one at all of these sizes.",
+            "Tune one size with --dim.",
+        )
+    works = {w.key: w.uses * w.flops for w in opened.workloads}
+    whole = _work(opened.program(size_name(tuned)))
+    by_work = sorted(opened.families, key=lambda f: -works[f.at[tuned]])
+    wanted = [f for f in by_work if works[f.at[tuned]] >= LEAST_SHARE * whole]
+    found: list[SizeTuning] = []
+    left: list[str] = []
+    with page.cancellable("Comparing settings", on_phase) as phase:
+        device = page.connect()
+        context = TuningContext(page.runner, page.compiler, page.database, device, SystemClock())
+        for number, family in enumerate(wanted, 1):
+            if time.monotonic() >= until_s:
+                left.append(family.name)
+                continue
+            comparison = Comparison(family, _places(model, family, shares, tuned), context)
+            with page.compiler_killed_on_cancel():
+                for place, _ in comparison.run():
+                    at = place.workload.dims[family.axis]
+                    phase(f"comparing settings of kernel {number} of {len(wanted)} at {at}")
+            found.append(comparison.result())
+            page.database.commit_size_tuning(found[-1])
+    return tuple(found), tuple(left)
+
+
+def _places(model: ModelOnPage, family: Family, shares: Sequence[float], tuned: int) -> list[Place]:
+    """The sizes of a kernel, ascending, with all settings that are compared there."""
+    page, known = model.page, {w.key: w for w in model.current.workloads}
+    order = sorted(range(len(family.at)), key=lambda i: known[family.at[i]].dims[family.axis])
+    workloads = [known[family.at[i]] for i in order]
+    device, keys = page.connect(), [w.key for w in workloads]
+    guesses = page.process.settings_at(keys, DEFAULT_SETTINGS)
+    key = KernelKey.of(known[family.at[tuned]], device, device.best_tier, page.compiler.version)
+    best = best_measured(page.database.records(key))[:MOST]
+    here = page.here(page.backend)
+    won = [stored_best(page.database, w, here) for w in workloads]
+    tiles: dict[str, tuple[str, ...]] = {}
+    for tile in (*best, *(each for each in won if isinstance(each, Candidate))):
+        try:
+            made = page.process.settings_at(keys, str(tile))
+        except NnjitError:
+            continue  # it suits its own size alone
+        if made != guesses and made not in tiles.values():
+            tiles[str(tile)] = made
+    return [
+        Place(
+            workload,
+            shares[order[i]],
+            Candidate.parse(guesses[i]),
+            {name: Candidate.parse(made[i]) for name, made in tiles.items()},
+        )
+        for i, workload in enumerate(workloads)
+    ]
+
+
+def _work(model: ImportedModel) -> int:
+    return sum(w.uses * w.flops for w in model.workloads)

@@ -1,0 +1,56 @@
+"""How often sizes run, from files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nnjit_studio.errors import UserError
+from nnjit_studio.workbench.inputs import histogram
+from nnjit_studio.workbench.inputs.histogram import read_histogram, typical, weights_of
+from nnjit_studio.workbench.jobs.size_tuning import shares_of
+
+MODEL = Path("nowhere/m.onnx")
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "sizes.txt"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_sizes_with_counts_or_without(tmp_path: Path) -> None:
+    assert read_histogram(written(tmp_path, "16\n16\n\n64,3\n128 2\n"), MODEL) == {
+        16: 2, 64: 3, 128: 2
+    }  # fmt: skip
+
+
+def test_texts_count_by_their_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path, "one two\nthree\n2 words here\n")
+    with pytest.raises(UserError, match="no tokenizer"):
+        read_histogram(path, MODEL)
+    monkeypatch.setattr(histogram, "tokenizer_beside", lambda model: tmp_path)
+    monkeypatch.setattr(histogram, "lengths_of", lambda _, texts: [len(t.split()) for t in texts])
+    assert read_histogram(path, MODEL) == {2: 1, 1: 1, 3: 1}
+
+
+@pytest.mark.parametrize("text", ["", "0\n", "16 0\n"])
+def test_no_sizes_are_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(UserError, match="has no sizes"):
+        read_histogram(written(tmp_path, text), MODEL)
+
+
+def test_a_few_sizes_stand_for_all() -> None:
+    assert typical({n: 1 for n in range(1, 101)}) == (10, 30, 50, 70, 90)
+    assert typical({7: 5}) == (7,)
+    assert typical({8: 90, 500: 10}) == (8,)
+    assert weights_of({8: 4, 11: 1, 12: 1, 100: 2}, (8, 16, 64)) == (5, 1, 2)
+
+
+def test_weights_are_as_many_as_sizes() -> None:
+    assert shares_of((), 4) == (0.25,) * 4
+    assert shares_of((3, 0, 1), 3) == (0.75, 0, 0.25)
+    for weights in ((1, 2), (0, 0, 0), (1, -1, 1)):
+        with pytest.raises(UserError, match="3 sizes"):
+            shares_of(weights, 3)
