@@ -91,10 +91,10 @@ class Quantised:
     @property
     def packed(self) -> PackedWeight:
         rows = self.words + (self.per_word == INT8_IN_WORD)
-        return PackedWeight(self.contraction.b.buffer, rows, self.contraction.n)
+        return PackedWeight(self.contraction.b.buffer, rows, self.contraction.b.row)
 
     def tunable(self, dtype: str) -> bool:
-        return not self.contraction.batch
+        return self.block > 0 or not self.contraction.batch
 
     @property
     def words(self) -> int:
@@ -213,10 +213,9 @@ def _nibbles(program: Program, target: Load, factors: list[Expr]) -> Quantised |
     if at is None or shift is None or group is None or words % blocks:
         return None
     per_block = words // blocks
-    # Neighbours in a word differ by a shift of four bits.
-    strides = {4: n}
-    within = _restrided(shift, strides)
-    same = {n * per_block: stride, 1: 1}
+    within = _restrided(shift, {4: n})  # neighbours in a word are four bits apart
+    columns = {c: c for c in at[1].values() if c < n}
+    same = {n * per_block: stride, **columns}
     shared = {v: same[c] for v, c in at[1].items() if c in same}
     if within is None or group != (0, shared) or stride % LANES or stride < n:
         return None
@@ -229,7 +228,7 @@ def _nibbles(program: Program, target: Load, factors: list[Expr]) -> Quantised |
         number = zero.value.buffer
     else:
         return None
-    rows = {1: 1, n: NIBBLES_IN_WORD * n, n * per_block: NIBBLES_IN_WORD * n * per_block}
+    rows = {n: NIBBLES_IN_WORD * n, n * per_block: NIBBLES_IN_WORD * n * per_block, **columns}
     index = _restrided(at, rows)
     if index is None:
         return None

@@ -7,6 +7,7 @@ A for every row. Of more, a panel of them is decoded ahead (:mod:`.decoded_panel
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from nnjit_studio.compiler.ir.affine import LANES, Affine
@@ -136,7 +137,14 @@ def _decoded_once(program: Program, quantised: Quantised, candidate: Candidate) 
 def _words(plan: Plan, quantised: Quantised) -> tuple[tuple[str | Expr, int], ...]:
     """Where the words of a panel's block stand."""
     columns, per_block = plan.columns, quantised.block // NIBBLES_IN_WORD
-    return nonzero(((PANEL, columns * quantised.words), (BLOCK, columns * per_block), (K, columns)))
+    inner = (PANEL, columns * quantised.words), (BLOCK, columns * per_block), (K, columns)
+    return nonzero((*_batches(quantised, quantised.words), *inner))
+
+
+def _batches(quantised: Quantised, rows: int) -> Iterator[tuple[str, int]]:
+    """Where the columns of a batch begin, in a matrix of so many rows."""
+    c = quantised.contraction
+    return ((a.var, step * rows) for a, step in zip(c.batch, c.b.batch, strict=True))
 
 
 def _block_values(quantised: Quantised, columns: int) -> list[Statement]:
@@ -156,6 +164,8 @@ def _block_values(quantised: Quantised, columns: int) -> list[Statement]:
 
 def _group_index(quantised: Quantised, column: int) -> Expr:
     row = times(Var(BLOCK), quantised.group_stride)
+    for var, step in _batches(quantised, 1):
+        row = row + times(Var(var), step)
     return row + plus(Var(COLUMN), column)
 
 

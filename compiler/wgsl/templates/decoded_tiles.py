@@ -43,6 +43,7 @@ class DecodedFetch(Fetch):
 
     def places(self, group: str) -> list[str]:
         across, lines = self.extent // COLUMNS, []
+        batch = [times(var, stride // COLUMNS) for var, stride in self.side.batch]
         for q in range(self.turns):
             piece = f"({plus('li', str(q * self.threads))})"
             k = f"{piece} / {across}u"
@@ -52,7 +53,7 @@ class DecodedFetch(Fetch):
             lines += [
                 f"let kB{q} = {k};",
                 f"let ownB{q} = {piece} % {across}u;",
-                f"let columnB{q} = min({column}, {self.matrix.columns - 1}u);",
+                f"let columnB{q} = {plus(*batch, f'min({column}, {self.side.extent // COLUMNS - 1}u)')};",
             ]
         return lines
 
@@ -103,7 +104,7 @@ def decoded_of(c: Contraction, matrix: Matrix4, candidate: GpuCandidate) -> Deco
     CompileError
         When a thread's columns, its depth, or the matrix are not in whole vectors and words.
     """
-    units = (candidate.x0, COLUMNS), (matrix.n, COLUMNS), (matrix.block, WORD), (candidate.r1, WORD)
+    units = (candidate.x0, COLUMNS), (c.n, COLUMNS), (matrix.block, WORD), (candidate.r1, WORD)
     if any(size % unit for size, unit in units):
         raise CompileError(
             f"{candidate} does not fit: columns or depth are not in whole vectors and words.",

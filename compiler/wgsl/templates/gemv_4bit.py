@@ -132,7 +132,7 @@ def gemv_4bit(
         shader.workgroup("added", f"array<f32, {side}>")
     body = [
         f"let lane = li % {lanes}u;",
-        f"let column = min(wg.x * {lanes}u + lane, {matrix.columns - 1}u);",
+        f"let column = {_column(matrix, lanes)};",
         *(f"var acc{i} = vec4<f32>();" for i in range(y0)),
         *(["var own = 0.0;"] if source.adds else []),
         *_loop(matrix, candidate, source, decoding),
@@ -142,9 +142,16 @@ def gemv_4bit(
         *source.factor(f"{side}u"),
         *epilogue.lines(candidate),
     ]
-    grid = (-(-matrix.n // candidate.x1), rows // y0, 1)
+    grid = (-(-matrix.n // matrix.batches // candidate.x1), rows // y0, matrix.batches)
     lane = ", @builtin(subgroup_size) sg: u32, @builtin(subgroup_invocation_id) sl: u32"
     return shader.dispatch(threads, grid, body, lane if subgroups else "")
+
+
+def _column(matrix: Matrix4, lanes: int) -> str:
+    """A thread's vector of columns; behind the end of its product the last ones."""
+    own = matrix.columns // matrix.batches
+    column = f"min(wg.x * {lanes}u + lane, {own - 1}u)"
+    return column if matrix.batches == 1 else f"wg.z * {own}u + {column}"
 
 
 def _loop(matrix: Matrix4, candidate: GpuCandidate, source: Source, decoding: str) -> list[str]:

@@ -45,6 +45,8 @@ class Matrix4:
     """Elements from one row of scales to the next; 0 for ``n``."""
     unit: float = 1.0
     """What stored scales are multiplied by."""
+    batches: int = 1
+    """Products, each with a range of the columns of its own."""
 
     @property
     def rows(self) -> int:

@@ -89,7 +89,7 @@ class FourBitProblem(GpuProblem):
         return "gpu-row-4bit"
 
     def workgroups(self, c: GpuCandidate) -> int:
-        return -(-self.n // c.x1)
+        return self.batch * -(-self.n // c.x1)
 
     def threads(self, c: GpuCandidate) -> int:
         return c.x1 // COLUMNS * (c.r1 // WORD)
@@ -119,34 +119,36 @@ class FourBitProblem(GpuProblem):
 
 
 def four_bit_problem(workload: Workload, gpu: GpuProfile) -> FourBitProblem | FourBitTiles:
-    """Sizes of a workload ``matmul_4bit:MxKxN``.
+    """Sizes of a workload ``matmul_4bit:MxKxN``, or of a batch ``BxMxKxN``.
 
     Raises
     ------
     UserError
         When the workload is another.
     """
-    if workload.kind != MATMUL_4BIT or len(workload.dims) != 3:
+    if workload.kind != MATMUL_4BIT or len(workload.dims) not in (3, 4):
         raise UserError(f"{workload.name} is no product with 4-bit weights.", "Give one.")
-    m, k, n = workload.dims
+    batch, m, k, n = (1, *workload.dims)[-4:]
     form = FourBitProblem if m <= MATVEC_ROWS else FourBitTiles
-    return form(1, m, k, n, gpu, False)
+    return form(batch, m, k, n, gpu, False)
 
 
 @lru_cache(maxsize=64)
-def untuned_4bit(m: int, k: int, n: int) -> GpuCandidate:
+def untuned_4bit(m: int, k: int, n: int, batch: int = 1) -> GpuCandidate:
     """Settings of many rows that run on every device.
 
     A reduction is split until a large GPU has workgroups enough. Of fewer rows it is the best
     expected of a GPU of middle size.
     """
     if m <= UNTUNED.y1 // 2:
-        tiles = FourBitTiles(1, m, k, n, ANY_GPU, False).tiles
+        tiles = FourBitTiles(batch, m, k, n, ANY_GPU, False).tiles
         return tiles[0] if tiles else GpuCandidate(4, 4, 4, 32, 32, 16)
-    workgroups = -(-m // UNTUNED.y1) * -(-n // UNTUNED.x1)
+    narrow = batch > 1 and n <= UNTUNED.y1  # as heads are
+    tile = replace(UNTUNED, x1=UNTUNED.y1, y1=UNTUNED.x1) if narrow else UNTUNED
+    workgroups = batch * -(-m // tile.y1) * -(-n // tile.x1)
     wanted = min(ENOUGH_WORKGROUPS / workgroups, k / SHORTEST_PART)
     split = next((s for s in UNTUNED_SPLITS if s >= wanted), UNTUNED_SPLITS[-1])
-    return replace(UNTUNED, split=split)
+    return replace(tile, split=split)
 
 
 def four_bit_candidates(problem: FourBitProblem) -> list[GpuCandidate]:
