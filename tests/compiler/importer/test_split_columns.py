@@ -13,7 +13,7 @@ from test_fold_views import HEADS, SEQUENCE, attention
 from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 from test_importer import check_against_onnxruntime
 
-from nnjit_studio.compiler.oracle.fixture import _inputs
+from nnjit_studio.compiler.oracle.fixture import STORAGE, make_fixture
 from nnjit_studio.compiler.oracle.reference import evaluate_with_bound
 from nnjit_studio.compiler.pipeline.wasm import compile_program
 from nnjit_studio.compiler.recognize.attention import recognize_attention
@@ -40,14 +40,19 @@ def test_heads_of_sixteen_columns_stand_apart(tmp_path: Path) -> None:
     assert tensor.shape == (3 * HEADS, SEQUENCE, SIZE)
 
 
+def four_bit_attention(path: Path, zeros: bool) -> Path:
+    """As :func:`attention`, of heads of sixteen columns."""
+    model = onnx.load(attention(path, size=SIZE))
+    quantizer = MatMulNBitsQuantizer(model, block_size=16, is_symmetric=not zeros)
+    quantizer.process()
+    onnx.save(quantizer.model.model, path)
+    return path
+
+
 @pytest.mark.parametrize("zeros", [False, True])
 def test_heads_of_4_bit_products_stand_apart(tmp_path: Path, zeros: bool) -> None:
     """One merged product, each of whose heads has its own panels of words."""
-    model = onnx.load(attention(tmp_path / "a.onnx", size=SIZE))
-    quantizer = MatMulNBitsQuantizer(model, block_size=16, is_symmetric=not zeros)
-    quantizer.process()
-    path = tmp_path / "four.onnx"
-    onnx.save(quantizer.model.model, path)
+    path = four_bit_attention(tmp_path / "a.onnx", zeros)
     x = np.random.default_rng(3).standard_normal((1, SEQUENCE, HEADS * SIZE)).astype(np.float32)
     built = check_against_onnxruntime(path, {"x": x})
     product = next(w for w in built.workloads if w.dims == (3 * HEADS, SEQUENCE, 48, SIZE))
@@ -57,7 +62,10 @@ def test_heads_of_4_bit_products_stand_apart(tmp_path: Path, zeros: bool) -> Non
     found = recognize_attention(built.programs[joined.key])
     assert found is not None and (found.scores.a.row, found.scores.b.column) == (SIZE, SIZE)
     program = built.programs[product.key]
-    arrays = _inputs(product.key, program, 0, False)
+    held = zip(program.buffers, make_fixture(product.key, program).args, strict=True)
+    arrays = {
+        b.name: np.frombuffer(arg.data, STORAGE[b.dtype]) for b, arg in held if arg.data is not None
+    }
     for entry in build_lite_space(product, DeviceProfile("test", "test"), True).entries[::3]:
         for tier in ("simd128", "relaxed-simd"):
             made = compile_program(program, entry.candidate, tier)

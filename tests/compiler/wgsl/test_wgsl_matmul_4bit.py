@@ -6,9 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+import test_fold_views
 from run_plan_wgsl import run_by_documents
-from test_quantised import four_bit_model
+from test_quantised import exact_session, four_bit_model
+from test_split_columns import SIZE, four_bit_attention
 from wgsl_harness import run_program
 
 from nnjit_studio.compiler.importer import import_model
@@ -65,6 +68,23 @@ def test_candidates(tmp_path: Path, rows: int, candidate: GpuCandidate, tier: st
     _, feeds, exact = four_bit_model(tmp_path / "m.onnx", [rows, 256], 72, 32, True)
     got = product_of(tmp_path / "m.onnx", feeds, candidate, tier)
     np.testing.assert_allclose(got, exact, atol=1e-4)
+
+
+@pytest.mark.parametrize(("rows", "tier"), [(5, "wgsl-subgroups"), (10, "wgsl")])
+def test_heads_that_stand_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, tier: str
+) -> None:
+    """By few rows and by tiles."""
+    monkeypatch.setattr(test_fold_views, "SEQUENCE", rows)
+    path, file = four_bit_attention(tmp_path / "m.onnx", True), tmp_path / "w.bin"
+    built = import_model(path, file)
+    width = test_fold_views.HEADS * SIZE
+    (kind,) = [w.kind for w in built.workloads if w.dims == (9, rows, width, SIZE)]
+    assert kind == "matmul_4bit"
+    feeds = {"x": np.random.default_rng(3).standard_normal((1, rows, width)).astype(np.float32)}
+    (expected,) = exact_session(onnx.load(path)).run(None, feeds)
+    got = run_by_documents(built, file, feeds, tier)["y"]
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
 
 
 def product_of(
