@@ -12,7 +12,7 @@ from byte_products import byte_product
 from grouped_models import Sizes, grouped
 from matmul_programs import dense, in_bytes, in_halves, with_rounded_weights
 from small_programs import matmul_bias, softmax
-from test_quantised import four_bit_model
+from test_quantised import block_model
 
 from nnjit_studio.bench.tuner.row_programs import layernorm_program, softmax_program
 from nnjit_studio.compiler.importer import import_model
@@ -159,7 +159,7 @@ def four_bits() -> dict[str, Program]:
     ):
         with tempfile.TemporaryDirectory() as folder:
             model, weights = Path(folder, "m.onnx"), Path(folder, "w.bin")
-            four_bit_model(model, [m, k], n, block, zeros)
+            block_model(model, [m, k], n, block, zeros)
             (program,) = import_model(model, weights).programs.values()
         found[f"{m}x{k}x{n} block {block}{' zeros' * zeros}"] = program
     with tempfile.TemporaryDirectory() as folder:

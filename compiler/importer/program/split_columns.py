@@ -16,7 +16,7 @@ from nnjit_studio.compiler.ir.rewrite import map_stores, substitute_store
 from nnjit_studio.compiler.ir.tensor_ir import Axis, Expr, Program, Stage, Var
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.recognize.matmul import recognize
-from nnjit_studio.compiler.recognize.quantised import recognize_4bit
+from nnjit_studio.compiler.recognize.quantised import recognize_blocks
 from nnjit_studio.compiler.schedule.matmul import WIDEST_PANEL
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
 
@@ -36,7 +36,7 @@ def split_columns(calls: ImportedCalls) -> ImportedCalls:
 
 def _product(program: Program) -> Contraction | None:
     """Of floats, with weights of any kind."""
-    quantised = recognize_4bit(program)
+    quantised = recognize_blocks(program)
     return recognize(program) if quantised is None else quantised.contraction
 
 

@@ -47,7 +47,7 @@ _DECODING = "half"
 _SUBGROUPS = "wgsl-subgroups"
 
 
-def four_bit_document(
+def block_document(
     program: Program, subject: Quantised, candidate: GpuCandidate, tier: str
 ) -> KernelDocument | None:
     """The document of a product with 4-bit weights; None where vectors would be cut.
@@ -77,6 +77,7 @@ def four_bit_document(
         stride=subject.group_stride,
         unit=subject.unit,
         batches=c.batches,
+        bits=subject.bits,
     )
     if c.m > FEW_ROWS:
         return tiled(program, c, candidate, decoded_of(c, matrix, candidate))
@@ -86,7 +87,7 @@ def four_bit_document(
     end = _Finished(finish, c, "total[t] * factor" if source.adds else "total[t]")
     subgroups = tier == _SUBGROUPS
     if candidate.vec == 1 and c.m == 1:
-        if subgroups and subject.block % GROUP == 0:
+        if subgroups and _has_integers(subject):
             made = row_of_integers(matrix, candidate, source, end)
             return KernelDocument((made,), requires=("subgroups", PACKED))
         candidate = replace(candidate, y1=1, vec=COLUMNS)
@@ -99,7 +100,7 @@ def guess(subject: Quantised) -> GpuCandidate:
     c = subject.contraction
     if c.m > FEW_ROWS:
         return untuned_4bit(c.m, c.k, c.n, c.batches)
-    if c.m == 1 and c.k >= _SHORTEST and subject.block % GROUP == 0:
+    if c.m == 1 and c.k >= _SHORTEST and _has_integers(subject):
         return _of_integers(c.k, c.n)
     if c.m == 1 and min(c.k, c.n) >= LONG:  # narrow, so that every core has words in flight
         return GpuCandidate(COLUMNS, 1, 4, 16, 1, 512)
@@ -111,6 +112,11 @@ def _of_integers(k: int, n: int) -> GpuCandidate:
     columns, words = next((c, w) for c, w, rows, least in _ROWS if k >= rows and n >= least)
     threads = 256 if k >= LONG else 128
     return GpuCandidate(COLUMNS, 1, words, columns, 1, WORD * threads * COLUMNS // columns, vec=1)
+
+
+def _has_integers(subject: Quantised) -> bool:
+    """Whether sums of a group of integers fit 32 bits, and blocks are whole groups."""
+    return subject.bits == 4 and subject.block % GROUP == 0
 
 
 def _readable(subject: Quantised) -> bool:

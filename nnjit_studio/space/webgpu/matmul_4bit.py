@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 
@@ -17,7 +17,7 @@ from nnjit_studio.errors import UserError
 from nnjit_studio.model import Workload
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
-from nnjit_studio.records.quantised import MATMUL_4BIT
+from nnjit_studio.records.quantised import BLOCK_KINDS
 from nnjit_studio.space.webgpu.matmul import ANY_GPU, MatmulProblem
 from nnjit_studio.space.webgpu.problem import (
     FIXED_REGISTERS,
@@ -29,7 +29,7 @@ from nnjit_studio.space.webgpu.problem import (
 from nnjit_studio.space.webgpu.usage import ELEMENT_BYTES, MATVEC_ROWS
 
 WORD = 8
-"""Steps of k in a word."""
+"""Steps of k that are decoded together: a word of 4 bits, two of 8."""
 COLUMNS = 4
 """Columns of a 16-byte load of words."""
 X1_CHOICES = (16, 32, 64, 128)
@@ -81,12 +81,20 @@ class FourBitTiles(MatmulProblem):
         return DECODING_INSTRUCTIONS
 
 
+@dataclass(frozen=True)
 class FourBitProblem(GpuProblem):
     """Few rows; what a candidate takes differs from products of float32."""
+
+    bits: int = 4
 
     @property
     def family(self) -> str:
         return "gpu-row-4bit"
+
+    @property
+    def parts(self) -> int:
+        """Words of eight values."""
+        return self.bits * WORD // 32
 
     def workgroups(self, c: GpuCandidate) -> int:
         return self.batch * -(-self.n // c.x1)
@@ -98,7 +106,8 @@ class FourBitProblem(GpuProblem):
         if c.vec == 1:  # words and scales of the next step, those of a group at hand, activations
             words = (c.r0 + IN_GROUPS[0]) * (COLUMNS + 1)
             return words + WORD * c.y1 + INTEGER_REGISTERS + FIXED_REGISTERS
-        return COLUMNS * c.y0 + c.r0 * (2 * COLUMNS + WORD * c.y0) + FIXED_REGISTERS
+        words = COLUMNS * (self.parts + 1)
+        return COLUMNS * c.y0 + c.r0 * (words + WORD * c.y0) + FIXED_REGISTERS
 
     def shared_bytes(self, c: GpuCandidate) -> int:
         if c.vec == 1:
@@ -111,26 +120,28 @@ class FourBitProblem(GpuProblem):
         each = math.ceil(self.workgroups(c) / self.gpu.cores)
         resident = min(each, self.blocks_per_core(c)) * self.threads(c)
         words = min(c.r0, max(1, self.k // c.r1))
-        busy = min(1.0, resident * words * 4 * COLUMNS / IN_FLIGHT_BYTES)
+        busy = min(1.0, resident * words * 4 * COLUMNS * self.parts / IN_FLIGHT_BYTES)
         scattered = 1 + max(0.0, 1 - c.x1 / self.gpu.warp)
         rounds = math.ceil(self.k / c.r1) * c.r1
         step = INTEGER_STEP if c.vec == 1 else self.m
-        return each * c.x1 * rounds * (step + CORE_BYTES) * scattered / busy
+        return each * c.x1 * rounds * (step + CORE_BYTES * self.parts) * scattered / busy
 
 
-def four_bit_problem(workload: Workload, gpu: GpuProfile) -> FourBitProblem | FourBitTiles:
-    """Sizes of a workload ``matmul_4bit:MxKxN``, or of a batch ``BxMxKxN``.
+def block_problem(workload: Workload, gpu: GpuProfile) -> FourBitProblem | FourBitTiles:
+    """Sizes of a workload ``matmul_4bit:MxKxN``, in 8 bits alike, or of a batch ``BxMxKxN``.
 
     Raises
     ------
     UserError
         When the workload is another.
     """
-    if workload.kind != MATMUL_4BIT or len(workload.dims) not in (3, 4):
-        raise UserError(f"{workload.name} is no product with 4-bit weights.", "Give one.")
+    bits = next((b for b, kind in BLOCK_KINDS.items() if kind == workload.kind), 0)
+    if not bits or len(workload.dims) not in (3, 4):
+        raise UserError(f"{workload.name} is no product with weights in blocks.", "Give one.")
     batch, m, k, n = (1, *workload.dims)[-4:]
-    form = FourBitProblem if m <= MATVEC_ROWS else FourBitTiles
-    return form(batch, m, k, n, gpu, False)
+    if m <= MATVEC_ROWS:
+        return FourBitProblem(batch, m, k, n, gpu, False, bits)
+    return FourBitTiles(batch, m, k, n, gpu, False)
 
 
 @lru_cache(maxsize=64)
@@ -151,7 +162,7 @@ def untuned_4bit(m: int, k: int, n: int, batch: int = 1) -> GpuCandidate:
     return replace(tile, split=split)
 
 
-def four_bit_candidates(problem: FourBitProblem) -> list[GpuCandidate]:
+def few_row_candidates(problem: FourBitProblem) -> list[GpuCandidate]:
     """What every rule accepts, the fastest expected first."""
     return cheapest(_grid(problem), problem, RULES, MOST_CANDIDATES)
 
@@ -160,7 +171,7 @@ def _grid(p: FourBitProblem) -> Iterator[GpuCandidate]:
     for x1, threads, r0 in product(X1_CHOICES, THREADS_CHOICES, R0_CHOICES):
         depth = WORD * threads * COLUMNS // x1
         yield GpuCandidate(COLUMNS, p.m, r0, x1, p.m, depth)
-    yield from rows_of_integers(p.k) if p.m == 1 else ()
+    yield from rows_of_integers(p.k) if p.m == 1 and p.bits == 4 else ()
 
 
 def rows_of_integers(k: int) -> Iterator[GpuCandidate]:
@@ -183,7 +194,7 @@ def template(c: GpuCandidate, p: FourBitProblem) -> tuple[bool, str]:
     """What the templates can make: 16-byte loads, all rows in one thread, no split."""
     ok = c.vec in (1, COLUMNS) and c.split == 1 and c.x0 == COLUMNS and c.y0 == p.m
     if c.vec == 1:
-        ok = ok and p.m == 1 and p.k % GROUP == 0 and c.r0 in IN_GROUPS and c.y1 in EIGHTS
+        ok = ok and p.m == 1 and p.bits == 4 and p.k % GROUP == 0 and c.r0 in IN_GROUPS and c.y1 in EIGHTS
         ok = ok and COLUMNS * c.r0 <= c.x1 * c.y1 and c.x1 * c.r0 <= MOST_OF_INTEGERS
         ok = ok and p.threads(c) >= LEAST_OF_INTEGERS
         return ok, f"one row of integers, whole groups of {GROUP}, {c.r0} words of a thread"

@@ -10,7 +10,7 @@ import onnx
 import pytest
 import test_fold_views
 from run_plan_wgsl import run_by_documents
-from test_quantised import exact_session, four_bit_model
+from test_quantised import exact_session, block_model
 from test_split_columns import SIZE, four_bit_attention
 from wgsl_harness import run_program
 
@@ -43,7 +43,7 @@ def test_a_model_untuned(
     tmp_path: Path, shape: list[int], n: int, block: int, zeros: bool, tier: str
 ) -> None:
     file = tmp_path / "w.bin"
-    _, feeds, exact = four_bit_model(tmp_path / "m.onnx", shape, n, block, zeros)
+    _, feeds, exact = block_model(tmp_path / "m.onnx", shape, n, block, zeros)
     built = import_model(tmp_path / "m.onnx", file)
     got = run_by_documents(built, file, feeds, tier)["y"]
     np.testing.assert_allclose(got, exact, atol=1e-4)
@@ -65,7 +65,7 @@ def test_a_model_untuned(
 )
 @pytest.mark.parametrize("tier", GPU_TIERS)
 def test_candidates(tmp_path: Path, rows: int, candidate: GpuCandidate, tier: str) -> None:
-    _, feeds, exact = four_bit_model(tmp_path / "m.onnx", [rows, 256], 72, 32, True)
+    _, feeds, exact = block_model(tmp_path / "m.onnx", [rows, 256], 72, 32, True)
     got = product_of(tmp_path / "m.onnx", feeds, candidate, tier)
     np.testing.assert_allclose(got, exact, atol=1e-4)
 
@@ -121,19 +121,19 @@ def test_random_tiles_against_float64(tmp_path: Path) -> None:
         across, down = int(rng.choice([4, 8])), int(rng.choice([4, 8]))
         split = min(int(rng.choice([1, 2, 3, 4])), max(1, k // r1))
         c = GpuCandidate(x0, y0, r1, x0 * across, y0 * down, r1, split)
-        _, feeds, exact = four_bit_model(tmp_path / f"{case}.onnx", [rows, k], n, block, zeros)
+        _, feeds, exact = block_model(tmp_path / f"{case}.onnx", [rows, k], n, block, zeros)
         got = product_of(tmp_path / f"{case}.onnx", feeds, c, GPU_TIERS[-1])
         largest = np.max(np.abs(exact))
         assert np.max(np.abs(got - exact)) < 2e-6 * largest, (c, rows, k, n, block, zeros)
 
 
 def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
-    four_bit_model(tmp_path / "m.onnx", [1, 64], 32, 32, False)
+    block_model(tmp_path / "m.onnx", [1, 64], 32, 32, False)
     built = import_model(tmp_path / "m.onnx", tmp_path / "w.bin")
     (program,) = [p for p in built.programs.values() if isinstance(subject_of(p), Quantised)]
     with pytest.raises(CompileError, match="does not fit"):
         compile_wgsl(program, GpuCandidate(8, 1, 1, 32, 1, 64), "wgsl")
-    four_bit_model(tmp_path / "many.onnx", [24, 64], 32, 32, False)
+    block_model(tmp_path / "many.onnx", [24, 64], 32, 32, False)
     built = import_model(tmp_path / "many.onnx", tmp_path / "many.bin")
     (many,) = [p for p in built.programs.values() if isinstance(subject_of(p), Quantised)]
     for wrong in (GpuCandidate(4, 4, 4, 32, 32, 4), GpuCandidate(2, 4, 8, 32, 32, 8)):
@@ -145,7 +145,7 @@ def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
 
 def test_a_large_row_untuned_has_enough_bytes_under_way(tmp_path: Path) -> None:
     """As many as 4 TB/s bring in half a microsecond, by workgroups that any device runs."""
-    four_bit_model(tmp_path / "m.onnx", [1, 64], 24, 32, False)
+    block_model(tmp_path / "m.onnx", [1, 64], 24, 32, False)
     built = import_model(tmp_path / "m.onnx", tmp_path / "w.bin")
     (found,) = filter(None, map(subject_of, built.programs.values()))
     assert isinstance(found, Quantised)
