@@ -42,8 +42,22 @@ SHAPES = [
 def test_a_model_untuned(
     tmp_path: Path, shape: list[int], n: int, block: int, zeros: bool, tier: str
 ) -> None:
+    _check_untuned(tmp_path, shape, n, block, zeros, tier)
+
+
+@pytest.mark.parametrize("tier", GPU_TIERS)
+@pytest.mark.parametrize(("shape", "n", "block"), [SHAPES[1], SHAPES[2], SHAPES[4]], ids=str)
+def test_a_model_of_8_bits_untuned(
+    tmp_path: Path, shape: list[int], n: int, block: int, tier: str
+) -> None:
+    _check_untuned(tmp_path, shape, n, block, tier == "wgsl", tier, 8)
+
+
+def _check_untuned(
+    tmp_path: Path, shape: list[int], n: int, block: int, zeros: bool, tier: str, bits: int = 4
+) -> None:
     file = tmp_path / "w.bin"
-    _, feeds, exact = block_model(tmp_path / "m.onnx", shape, n, block, zeros)
+    _, feeds, exact = block_model(tmp_path / "m.onnx", shape, n, block, zeros, bits)
     built = import_model(tmp_path / "m.onnx", file)
     got = run_by_documents(built, file, feeds, tier)["y"]
     np.testing.assert_allclose(got, exact, atol=1e-4)
