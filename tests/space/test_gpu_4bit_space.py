@@ -10,6 +10,7 @@ from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
 from nnjit_studio.space import build_lite_space
+from nnjit_studio.records.quantised import BLOCK_KINDS
 from nnjit_studio.space.lite_space import explain
 from nnjit_studio.space.webgpu.matmul_4bit import block_problem, untuned_4bit
 from nnjit_studio.tuner.search.gpu_cost_model import prior_of
@@ -50,6 +51,17 @@ def test_dozens_of_candidates_that_every_rule_accepts(
         assert family == ("gpu-row-4bit" if dims[0] <= 8 else "gpu-4bit")
 
 
+@pytest.mark.parametrize("dims", [(1, 4096, 4096), (4, 512, 64), (64, 1024, 1024), (6, 64, 96, 64)])
+def test_products_in_8_bits_and_of_heads_have_spaces(dims: tuple[int, ...]) -> None:
+    """Without rows of integers, whose sums would not fit."""
+    for kind in BLOCK_KINDS.values():
+        given = replace(workload(*dims), kind=kind)
+        space = build_lite_space(given, device(LARGE), False)
+        assert 6 <= len(space.entries) <= 72
+        integers = dims[0] == 1 and kind == BLOCK_KINDS[4]
+        assert any(e.candidate.vec == 1 for e in space.entries if dims[0] == 1) == integers
+
+
 def test_limits_of_the_adapter_are_kept() -> None:
     for gpu in (SMALL, LARGE):
         problem = block_problem(workload(1, 4096, 4096), gpu)
@@ -85,5 +97,5 @@ def test_why_a_candidate_is_out_is_told() -> None:
 
 def test_another_workload_is_refused() -> None:
     other = replace(workload(1, 64, 64), kind="matmul")
-    with pytest.raises(UserError, match="no product with 4-bit weights"):
+    with pytest.raises(UserError, match="no product with weights in blocks"):
         block_problem(other, SMALL)
