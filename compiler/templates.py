@@ -21,7 +21,7 @@ from nnjit_studio.compiler.recognize.conv2d import recognize_conv2d, with_stagin
 from nnjit_studio.compiler.recognize.depthwise_bytes import recognize_depthwise_bytes
 from nnjit_studio.compiler.recognize.matmul import recognize, recognize_columns, recognize_dots
 from nnjit_studio.compiler.recognize.quantised import (
-    recognize_4bit,
+    recognize_blocks,
     recognize_int8,
     without_vectors,
 )
@@ -39,7 +39,7 @@ from nnjit_studio.compiler.schedule.depthwise_bytes import (
     schedule_depthwise_bytes,
 )
 from nnjit_studio.compiler.schedule.matmul import guess_matmul, schedule_matmul
-from nnjit_studio.compiler.schedule.matmul_4bit import guess_4bit, schedule_4bit
+from nnjit_studio.compiler.schedule.matmul_4bit import guess_blocks, schedule_blocks
 from nnjit_studio.compiler.schedule.matmul_dot import guess_dot, schedule_dot
 from nnjit_studio.compiler.schedule.matmul_int8 import guess_int8, schedule_bytes, schedule_int8
 from nnjit_studio.compiler.schedule.recurrent import schedule_recurrent
@@ -147,10 +147,10 @@ TEMPLATES = (
     ),
     Template(
         "4bit",
-        recognize_4bit,
-        registry.FOUR_BIT,
-        Wasm(schedule_4bit, guess_4bit),
-        Wgsl(matmul_4bit.four_bit_document, matmul_4bit.guess),
+        recognize_blocks,
+        registry.BLOCKS,
+        Wasm(schedule_blocks, guess_blocks),
+        Wgsl(matmul_4bit.block_document, matmul_4bit.guess),
         prepare=with_panels,
     ),
     Template(

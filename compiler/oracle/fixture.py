@@ -23,7 +23,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 )
 from nnjit_studio.compiler.oracle.reference import evaluate_with_bound
 from nnjit_studio.compiler.oracle.rounding import UNIT, Array
-from nnjit_studio.compiler.recognize.quantised import INT8_IN_WORD, Quantised, in_words
+from nnjit_studio.compiler.recognize.quantised import Quantised, in_words
 from nnjit_studio.compiler.recognize.subject import packed_weight
 from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.model import DTYPE_BYTES
@@ -141,8 +141,20 @@ def _inputs(key: str, program: Program, seed: int, positive: bool) -> dict[str, 
             drawn = rng.integers(low, high, size)
         result[buffer.name] = drawn.astype(STORAGE[buffer.dtype])
     found = subject_of(program)
-    if isinstance(found, Quantised) and found.per_word == INT8_IN_WORD:
-        result |= _bytes(program, found, rng)
+    if isinstance(found, Quantised):
+        result |= (_words if found.block else _bytes)(program, found, rng)
+    return result
+
+
+def _words(program: Program, found: Quantised, rng: np.random.Generator) -> dict[str, Array]:
+    """Weights in blocks with all of their bits, and zero points alike."""
+    weight = program.buffer(found.contraction.b.buffer)
+    drawn = rng.integers(-(1 << 31), 1 << 31, math.prod(weight.shape))
+    result: dict[str, Array] = {weight.name: drawn.astype(STORAGE[weight.dtype])}
+    if isinstance(found.zero, str):
+        zero = program.buffer(found.zero)
+        drawn = rng.integers(0, 1 << found.bits, math.prod(zero.shape))
+        result[zero.name] = drawn.astype(STORAGE[zero.dtype])
     return result
 
 

@@ -1,7 +1,8 @@
 """Recognisers of matmuls whose weights are stored in 8 or 4 bits.
 
 The importer writes such a sum with its weights in rows of 32-bit words, a word
-for each column: four int8 or eight 4-bit values, neighbours in k. Below the words of int8 stands
+for each column: four or eight values, neighbours in k. Values of floats' products lie in blocks
+with scales. Below the words of int8 for products of bytes stands
 one more row, which the sum does not read (:func:`in_words`). Written as a
 float32 sum of products over the same axes, the program is one that
 :mod:`nnjit_studio.compiler.recognize.matmul` reads; the operands' storage is kept separately.
@@ -42,10 +43,11 @@ from nnjit_studio.compiler.recognize.labels import epilogue_labels
 from nnjit_studio.compiler.recognize.made_row import MadeRow, made_row
 from nnjit_studio.compiler.recognize.matmul import recognize
 from nnjit_studio.compiler.recognize.subject import PackedWeight
-from nnjit_studio.records.quantised import QUANTISED_KINDS
+from nnjit_studio.records.quantised import BLOCK_KINDS, MATMUL_INT8
 
 INT8_IN_WORD = 4
-NIBBLES_IN_WORD = 8
+WORD_BITS = 32
+_MASKS = {(1 << bits) - 1: bits for bits in BLOCK_KINDS}
 
 
 @dataclass(frozen=True)
@@ -57,23 +59,28 @@ class Quantised:
     total: Store
     """Where the unfinished sum may stand."""
     per_word: int
-    """Values of B in a word, neighbours in k: 4 (int8) or 8 (4 bits)."""
+    """Values of B in a word, neighbours in k: 4 (8 bits) or 8 (4 bits)."""
     scale: str = ""
-    """For 4 bits: the buffer, K / ``block`` rows for N columns, of ``(v - zero) * scale``."""
+    """In blocks: the buffer, K / ``block`` rows for N columns, of ``(v - zero) * scale``."""
     unit: float = 1.0
-    """For 4 bits: what each element of the buffer ``scale`` is multiplied by."""
+    """In blocks: what each element of the buffer ``scale`` is multiplied by."""
     zero: str | float = 0.0
-    """For 4 bits: a buffer like that of ``scale``, or the number where it is one for all."""
+    """In blocks: a buffer like that of ``scale``, or the number where it is one for all."""
     block: int = 0
-    """Values along k that share a scale; 0 for int8."""
+    """Values along k that share a scale; 0 for products of bytes with bytes."""
     group_stride: int = 0
     """Elements between two rows of ``scale`` and ``zero``; whole vectors."""
     row: MadeRow | None = None
-    """For 4 bits and one row: how A is made, where the program makes it."""
+    """In blocks, of one row: how A is made, where the program makes it."""
+
+    @property
+    def bits(self) -> int:
+        """Of a value of B."""
+        return WORD_BITS // self.per_word
 
     @property
     def kind(self) -> str:
-        return QUANTISED_KINDS[self.per_word]
+        return BLOCK_KINDS[self.bits] if self.block else MATMUL_INT8
 
     @property
     def dims(self) -> tuple[int, ...]:
@@ -90,11 +97,11 @@ class Quantised:
 
     @property
     def packed(self) -> PackedWeight:
-        rows = self.words + (self.per_word == INT8_IN_WORD)
-        return PackedWeight(self.contraction.b.buffer, rows, self.contraction.n)
+        rows = self.words + (not self.block)
+        return PackedWeight(self.contraction.b.buffer, rows, self.contraction.b.row)
 
     def tunable(self, dtype: str) -> bool:
-        return not self.contraction.batch
+        return self.block > 0 or not self.contraction.batch
 
     @property
     def words(self) -> int:
@@ -119,21 +126,22 @@ def recognize_int8(program: Program) -> Quantised | None:
     return _int8(*found) if found else None
 
 
-def recognize_4bit(program: Program) -> Quantised | None:
-    """Read a program as a matmul of float32 with 4-bit weights.
+def recognize_blocks(program: Program) -> Quantised | None:
+    """Read a program as a matmul of float32 with weights of 4 or 8 bits in blocks.
 
     ``A[m, g L + 8 q + r] * (f32((B[g Q + q, n] >> 4 r) & 15) - zero) * scale[g, n]``: blocks g of
     ``L = 8 Q`` values share a scale, of f32, or of f16 times a number; ``zero`` is a number or
-    ``f32(zero[g, n])``. One row A may be made by the stages in front.
+    ``f32(zero[g, n])``. In 8 bits a word has four values, and 255 for 15.
+    One row A may be made by the stages in front.
     """
     begin = max((i for i, stage in enumerate(program.stages) if stage.init), default=0)
     row = made_row(program, program.stages[:begin])
     if row is None:
         found = sum_of_factors(program)
-        return _nibbles(*found) if found else None
+        return _blocks(*found) if found else None
     given = tuple(replace(b, role="input") if b.name == row.buffer else b for b in program.buffers)
     found = sum_of_factors(replace(program, buffers=given, stages=program.stages[begin:]))
-    product = _nibbles(*found) if found else None
+    product = _blocks(*found) if found else None
     if product is None or (product.contraction.m, product.contraction.k) != (1, row.length):
         return None
     whole = product.contraction.a.buffer == row.buffer and product.contraction.a.offset == 0
@@ -189,34 +197,35 @@ def _int8(program: Program, target: Load, factors: list[Expr]) -> Quantised | No
     return _read(program, target, a, b.buffer, index, INT8_IN_WORD, rows - 1, n)
 
 
-def _nibbles(program: Program, target: Load, factors: list[Expr]) -> Quantised | None:
+def _blocks(program: Program, target: Load, factors: list[Expr]) -> Quantised | None:
     decoded = [f for f in factors if isinstance(f, Binary) and f.op == "sub"]
     loads_ = [f for f in factors if isinstance(f, Load)]
     units = [float(f.value) for f in factors if isinstance(f, Const)]
     if len(decoded) != 1 or len(loads_) != 2 or len(factors) != 3 + len(units):
         return None
     a, scale = sorted(loads_, key=lambda load: program.buffer(load.buffer).constant)
-    word, zero = _word(decoded[0].a), decoded[0].b
-    if word is None or program.buffer(word[0].buffer).dtype != "i32":
+    found, zero = _word(decoded[0].a), decoded[0].b
+    if found is None or program.buffer(found[0].buffer).dtype != "i32":
         return None
+    word, shifted, bits = found
+    per_word = WORD_BITS // bits
     if any(program.buffer(e.buffer).dtype != "f32" for e in (a, target)):
         return None
     if program.buffer(scale.buffer).dtype not in ("f32", "f16"):
         return None
-    weight, shape = program.buffer(word[0].buffer), program.buffer(scale.buffer).shape
+    weight, shape = program.buffer(word.buffer), program.buffer(scale.buffer).shape
     if not weight.constant or len(weight.shape) != 2 or len(shape) != 2:
         return None
     words, n = weight.shape
     blocks, stride = shape
     extents = program.stages[0].extents
-    at, shift, group = (linear_form(e, extents) for e in (word[0].index, word[1], scale.index))
+    at, shift, group = (linear_form(e, extents) for e in (word.index, shifted, scale.index))
     if at is None or shift is None or group is None or words % blocks:
         return None
     per_block = words // blocks
-    # Neighbours in a word differ by a shift of four bits.
-    strides = {4: n}
-    within = _restrided(shift, strides)
-    same = {n * per_block: stride, 1: 1}
+    within = _restrided(shift, {bits: n})
+    columns = {c: c for c in at[1].values() if c < n}
+    same = {n * per_block: stride, **columns}
     shared = {v: same[c] for v, c in at[1].items() if c in same}
     if within is None or group != (0, shared) or stride % LANES or stride < n:
         return None
@@ -229,31 +238,28 @@ def _nibbles(program: Program, target: Load, factors: list[Expr]) -> Quantised |
         number = zero.value.buffer
     else:
         return None
-    rows = {1: 1, n: NIBBLES_IN_WORD * n, n * per_block: NIBBLES_IN_WORD * n * per_block}
+    rows = {n: per_word * n, n * per_block: per_word * n * per_block, **columns}
     index = _restrided(at, rows)
     if index is None:
         return None
     whole = index + within
-    found = _read(program, target, a, weight.name, whole, NIBBLES_IN_WORD, words, n)
-    if found is None:
-        return None
-    block = per_block * NIBBLES_IN_WORD
-    return replace(
-        found,
+    product = _read(program, target, a, weight.name, whole, per_word, words, n)
+    return product and replace(
+        product,
         scale=scale.buffer,
         unit=math.prod(units),
         zero=number,
-        block=block,
+        block=per_block * per_word,
         group_stride=stride,
     )
 
 
-def _word(expr: Expr) -> tuple[Load, Expr] | None:
-    """The load and the shift in ``f32((load >> shift) & 15)``; TVM may widen both to i64."""
+def _word(expr: Expr) -> tuple[Load, Expr, int] | None:
+    """The load, the shift and the bits of ``f32((load >> shift) & 15)``; TVM may widen to i64."""
     if not isinstance(expr, Cast) or expr.dtype != "f32" or not isinstance(expr.value, Binary):
         return None
     masked = expr.value
-    if masked.op != "bitand" or not isinstance(masked.b, Const) or masked.b.value != 15:
+    if masked.op != "bitand" or not isinstance(masked.b, Const) or masked.b.value not in _MASKS:
         return None
     shifted = masked.a
     if not isinstance(shifted, Binary) or shifted.op != "shr":
@@ -261,7 +267,8 @@ def _word(expr: Expr) -> tuple[Load, Expr] | None:
     word = shifted.a
     if isinstance(word, Cast) and word.dtype == "i64":
         word = word.value
-    return (word, shifted.b) if isinstance(word, Load) else None
+    bits = _MASKS[int(masked.b.value)]
+    return (word, shifted.b, bits) if isinstance(word, Load) else None
 
 
 def _restrided(form: LinearForm, strides: Mapping[int, int]) -> Expr | None:

@@ -26,7 +26,7 @@ from nnjit_studio.compiler.ir.rewrite import int32, plus, times
 from nnjit_studio.compiler.ir.tensor_ir import Buffer, Program, Var
 from nnjit_studio.compiler.recognize.contraction import Contraction, Operand
 from nnjit_studio.compiler.recognize.matmul import recognize
-from nnjit_studio.compiler.recognize.quantised import recognize_4bit
+from nnjit_studio.compiler.recognize.quantised import recognize_blocks
 from nnjit_studio.compiler.schedule.matmul import (
     PANEL,
     PARTS,
@@ -48,7 +48,7 @@ WIDEST = 8
 
 def with_panels(program: Program) -> Program:
     """The program with room for a decoded panel in each parallel step, where it needs one."""
-    quantised = recognize_4bit(program)
+    quantised = recognize_blocks(program)
     c = quantised.contraction if quantised else recognize(program)
     if c is None or c.m == 1 or _has_room(program):
         return program

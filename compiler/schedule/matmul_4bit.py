@@ -1,12 +1,13 @@
-"""The template of matmuls with 4-bit weights: decoded once for all rows, or for a few.
+"""The template of matmuls with weights of 4 or 8 bits in blocks: decoded once, or for a few rows.
 
-Of few rows they are decoded in registers: a step takes a word for each column, eight values along
-k; each is shifted to the low bits, masked, converted and scaled, then multiplied by an element of
+Of few rows they are decoded in registers: a step takes a word for each column, eight or four values
+along k; each is shifted to the low bits, masked, converted and scaled, then multiplied by an element of
 A for every row. Of more, a panel of them is decoded ahead (:mod:`.decoded_panels`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from nnjit_studio.compiler.ir.affine import LANES, Affine
@@ -24,7 +25,7 @@ from nnjit_studio.compiler.ir.loops import (
 from nnjit_studio.compiler.ir.rewrite import int32, plus, times
 from nnjit_studio.compiler.ir.tensor_ir import Binary, Cast, Const, Expr, Load, Program, Var
 from nnjit_studio.compiler.recognize.contraction import nonzero, terms
-from nnjit_studio.compiler.recognize.quantised import NIBBLES_IN_WORD, Quantised
+from nnjit_studio.compiler.recognize.quantised import Quantised
 from nnjit_studio.compiler.schedule.decoded_panels import (
     PANELS,
     decodes_once,
@@ -48,27 +49,28 @@ from nnjit_studio.errors import CompileError
 from nnjit_studio.records.candidate import Candidate
 
 BLOCK = "$block"
-_GUESSED_ROWS, _GUESSED_UNROLL = 6, 1  # decoded words serve six rows
+_GUESSED_ROWS, _GUESSED_DEPTH = 6, 8  # decoded words serve six rows
 
 
-def guess_4bit(quantised: Quantised) -> Candidate | None:
-    return guessed(quantised, _GUESSED_ROWS, _GUESSED_UNROLL)
+def guess_blocks(quantised: Quantised) -> Candidate | None:
+    return guessed(quantised, _GUESSED_ROWS, _GUESSED_DEPTH // quantised.per_word)
 
 
-def schedule_4bit(program: Program, quantised: Quantised, candidate: Candidate) -> Scheduled:
-    """The loops of one candidate; ``r0`` counts words of eight k.
+def schedule_blocks(program: Program, quantised: Quantised, candidate: Candidate) -> Scheduled:
+    """The loops of one candidate; ``r0`` counts words.
 
     Raises
     ------
     CompileError
         When the candidate does not fit this contraction or is too large.
     """
-    c, per_block = quantised.contraction, quantised.block // NIBBLES_IN_WORD
+    c, per_word = quantised.contraction, quantised.per_word
+    per_block = quantised.block // per_word
     unroll, vectors = candidate.r0, candidate.x0 // LANES
-    check(candidate, quantised, unroll * NIBBLES_IN_WORD * vectors * (candidate.y0 + 4))
+    check(candidate, quantised, unroll * per_word * vectors * (candidate.y0 + 4))
     if per_block % unroll:
         raise CompileError(
-            f"r0={unroll} words are no part of a block of {per_block}.", "Use 1 or 2."
+            f"r0={unroll} words are no part of a block of {per_block}.", "Use a divisor of it."
         )
     if decodes_once(program, c, candidate):
         return _decoded_once(program, quantised, candidate)
@@ -111,7 +113,8 @@ def _part(j: int) -> str:
 def _decoded_once(program: Program, quantised: Quantised, candidate: Candidate) -> Scheduled:
     """A step of the product takes half of the values of ``r0`` words."""
     c, columns = quantised.contraction, candidate.x0
-    unroll = NIBBLES_IN_WORD // 2 * candidate.r0
+    per_word = quantised.per_word
+    unroll = per_word // 2 * candidate.r0
     epilogue = plan_epilogue(program, c, quantised.total)
     plan = Plan(c, epilogue, columns, candidate.y0, unroll, c.k, True, float_tile)
     vectors = columns // LANES
@@ -119,14 +122,14 @@ def _decoded_once(program: Program, quantised: Quantised, candidate: Candidate) 
     for j in range(vectors):
         index = Affine(_words(plan, quantised), LANES * j)
         words.append(AssignVector(f"word{j}", Element(c.b.buffer, index, LANES), "i32"))
-    for r in range(NIBBLES_IN_WORD):
+    for r in range(per_word):
         for j in range(vectors):
             words.append(Assign(((f"B{j}", "f32"),), (_decoded(quantised, j, r),), COLUMN))
-            at = place(plan, ((BLOCK, quantised.block), (K, NIBBLES_IN_WORD)), r, LANES * j)
+            at = place(plan, ((BLOCK, quantised.block), (K, per_word)), r, LANES * j)
             words.append(StoreVector(f"B{j}", PANELS, at, LANES))
     block: list[Statement] = [
         *_block_values(quantised, columns),
-        For(K, int32(0), int32(quantised.block // NIBBLES_IN_WORD), 1, words),
+        For(K, int32(0), int32(quantised.block // per_word), 1, words),
     ]
     blocks = For(BLOCK, int32(0), int32(c.k // quantised.block), 1, block)
     decode: list[Statement] = [Let(COLUMN, times(Var(PANEL), columns), [blocks])]
@@ -135,8 +138,15 @@ def _decoded_once(program: Program, quantised: Quantised, candidate: Candidate) 
 
 def _words(plan: Plan, quantised: Quantised) -> tuple[tuple[str | Expr, int], ...]:
     """Where the words of a panel's block stand."""
-    columns, per_block = plan.columns, quantised.block // NIBBLES_IN_WORD
-    return nonzero(((PANEL, columns * quantised.words), (BLOCK, columns * per_block), (K, columns)))
+    columns, per_block = plan.columns, quantised.block // quantised.per_word
+    inner = (PANEL, columns * quantised.words), (BLOCK, columns * per_block), (K, columns)
+    return nonzero((*_batches(quantised, quantised.words), *inner))
+
+
+def _batches(quantised: Quantised, rows: int) -> Iterator[tuple[str, int]]:
+    """Where the columns of a batch begin, in a matrix of so many rows."""
+    c = quantised.contraction
+    return ((a.var, step * rows) for a, step in zip(c.batch, c.b.batch, strict=True))
 
 
 def _block_values(quantised: Quantised, columns: int) -> list[Statement]:
@@ -156,27 +166,29 @@ def _block_values(quantised: Quantised, columns: int) -> list[Statement]:
 
 def _group_index(quantised: Quantised, column: int) -> Expr:
     row = times(Var(BLOCK), quantised.group_stride)
+    for var, step in _batches(quantised, 1):
+        row = row + times(Var(var), step)
     return row + plus(Var(COLUMN), column)
 
 
 def _steps(
     plan: Plan, quantised: Quantised, rows: int, vectors: int, count: int
 ) -> list[Statement]:
-    c, columns, block = plan.c, plan.columns, quantised.block
+    c, columns, block, per_word = plan.c, plan.columns, quantised.block, quantised.per_word
     a_inner = (TILE, rows_stride(plan)), (BLOCK, block * c.a.column)
-    a_terms = terms(c, c.a, (*a_inner, (K, NIBBLES_IN_WORD * c.a.column)))
+    a_terms = terms(c, c.a, (*a_inner, (K, per_word * c.a.column)))
     b_terms = _words(plan, quantised)
     body: list[Statement] = []
     for step in range(count):
         for j in range(vectors):
             index = Affine(b_terms, step * columns + LANES * j)
             body.append(AssignVector(f"word{j}", Element(c.b.buffer, index, LANES), "i32"))
-        for r in range(NIBBLES_IN_WORD):
+        for r in range(per_word):
             for j in range(vectors):
                 value = _decoded(quantised, j, r, scaled=c.m > 1)
                 body.append(Assign(((f"B{j}", "f32"),), (value,), COLUMN))
             for i in range(rows):
-                k = step * NIBBLES_IN_WORD + r
+                k = step * per_word + r
                 index = Affine(a_terms, c.a.offset + i * c.a.row + k * c.a.column)
                 body.append(AssignVector("a", Element(c.a.buffer, index, 0)))
                 for j in range(vectors):
@@ -187,8 +199,8 @@ def _steps(
 
 def _decoded(quantised: Quantised, j: int, r: int, scaled: bool = True) -> Expr:
     word: Expr = Var(f"word{j}")
-    low = Binary("shr", word, int32(4 * r)) if r else word
-    value = Cast(Binary("bitand", low, int32(15)), "f32")
+    low = Binary("shr", word, int32(quantised.bits * r)) if r else word
+    value = Cast(Binary("bitand", low, int32((1 << quantised.bits) - 1)), "f32")
     held = isinstance(quantised.zero, str)
     zero = Var(f"zero{j}") if held else Const(float(quantised.zero), "f32")
     moved = value - zero

@@ -165,10 +165,12 @@ def guess_int8(quantised: Quantised) -> Candidate | None:
 
 
 def guessed(quantised: Quantised, rows: int, unroll: int) -> Candidate | None:
-    """A tile of at most so many rows; None of batches."""
+    """A tile of at most so many rows; None of batches that the template does not take."""
     c = quantised.contraction
     rows, columns = min(c.m, rows), guessed_panel(c)
-    return None if c.batch else Candidate(columns, rows, unroll, columns, rows, c.k, "nm", True)
+    if not quantised.tunable("f32"):
+        return None
+    return Candidate(columns, rows, unroll, columns, rows, c.k, "nm", True)
 
 
 def check(candidate: Candidate, quantised: Quantised, operations: int) -> None:
@@ -181,6 +183,7 @@ def check(candidate: Candidate, quantised: Quantised, operations: int) -> None:
     """
     n, columns = quantised.contraction.n, candidate.x0
     fits = -(-n // columns) * columns <= -(-n // WIDEST_PANEL) * WIDEST_PANEL
+    fits = fits and not (quantised.contraction.batch and n % columns)
     if columns % LANES or not fits:
         raise CompileError(
             f"x0={columns} is no width for panels of {n} columns.",

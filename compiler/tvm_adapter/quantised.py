@@ -17,7 +17,8 @@ from tvm import relax, te, tirx
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from nnjit_studio.compiler.ir.affine import LANES
-from nnjit_studio.compiler.recognize.quantised import INT8_IN_WORD, NIBBLES_IN_WORD, in_words
+from nnjit_studio.compiler.recognize.quantised import INT8_IN_WORD, WORD_BITS, in_words
+from nnjit_studio.records.quantised import BLOCK_KINDS
 from nnjit_studio.errors import UnsupportedOpError
 
 _LARGEST_PRODUCT, _EXACT_FLOATS = 255 * 255, 1 << 24
@@ -198,10 +199,10 @@ def _extremes(bb: Any, x: Any) -> tuple[Any, Any]:
 
 
 class MatMulNBits(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
-    """com.microsoft's matmul of 4-bit weights: N rows of blocks along K, two values a byte.
+    """com.microsoft's matmul of 4-bit or 8-bit weights: N rows of blocks along K.
 
     Layout: ONNX Runtime, docs/ContribOperators.md. The low half of a byte comes
-    first; an absent zero point is 8.
+    first; an absent zero point is half of the range.
     """
 
     @classmethod
@@ -210,17 +211,19 @@ class MatMulNBits(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
         packed, scale = known_array(inputs[1]), known_array(inputs[2])
         zero_input = optional_input(inputs, 3)
         zero = None if zero_input is None else known_array(zero_input)
-        fits = int(attr.get("bits", 4)) == 4 and block % 16 == 0 and k % block == 0
+        bits = int(attr.get("bits", 4))
+        fits = bits in BLOCK_KINDS and block % 16 == 0 and k % block == 0
         unknown_zero = zero_input is not None and zero is None
         if not fits or packed is None or scale is None or unknown_zero:
             raise UnsupportedOpError(
-                "MatMulNBits needs constant 4-bit weights and a K that is a multiple of the block.",
+                "MatMulNBits needs constant weights in 4 or 8 bits and, in 4 bits, a K that is a "
+                "multiple of the block.",
                 "Quantise the model again so, or use the float32 model.",
             )
         if optional_input(inputs, 4) is not None or (zero is not None and zero.dtype != np.uint8):
             raise UnsupportedOpError(
-                "MatMulNBits with a group index or with zero points that are not packed "
-                "4-bit values is not supported.",
+                "MatMulNBits with a group index or with zero points that are not in the bits of "
+                "the weights is not supported.",
                 "Quantise the model again without them.",
             )
         if str(inputs[0].ty.dtype) != "float32" or scale.dtype != np.float32:
@@ -229,13 +232,15 @@ class MatMulNBits(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
             )
         blocks = k // block
         # Four bytes of a row, the low half of each first, are a word of ours as they lie.
-        words = np.ascontiguousarray(packed.reshape(n, k // 2)).view("<i4")
+        words = np.ascontiguousarray(packed.reshape(n, k * bits // 8)).view("<i4")
         arguments = [inputs[0], relax.const(np.ascontiguousarray(words.T))]
         arguments.append(relax.const(_by_block(scale.reshape(n, blocks))))
         if zero is not None:
-            zeros = _halves(zero.reshape(n, -1))[:, :blocks]
+            rows = zero.reshape(n, -1)
+            zeros = _halves(rows)[:, :blocks] if bits == 4 else rows
             arguments.append(relax.const(_by_block(zeros)))
-        total = bb.emit_te(_nibble_sum, *arguments, primfunc_attrs={"op_pattern": MATMUL_LIKE})
+        attributes = {"op_pattern": MATMUL_LIKE}
+        total = bb.emit_te(_sum_of_blocks, bits, *arguments, primfunc_attrs=attributes)
         bias = optional_input(inputs, 5)
         return total if bias is None else relax.op.add(total, bias)
 
@@ -252,23 +257,24 @@ def _by_block(values: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(np.pad(values, ((0, -n % LANES), (0, 0))).T)
 
 
-def _nibble_sum(a: Any, words: Any, scale: Any, zero: Any = None) -> Any:
+def _sum_of_blocks(bits: int, a: Any, words: Any, scale: Any, zero: Any = None) -> Any:
     rows, n = (int(d) for d in words.shape)
     blocks = int(scale.shape[0])
-    per_block = rows // blocks
+    per_block, per_word = rows // blocks, WORD_BITS // bits
     g = te.reduce_axis((0, blocks), name="g")
     q = te.reduce_axis((0, per_block), name="q")
-    r = te.reduce_axis((0, NIBBLES_IN_WORD), name="r")
+    r = te.reduce_axis((0, per_word), name="r")
 
     def total(*at: Any) -> Any:
         row, column = g * per_block + q, at[-1]
-        value = ((words[row, column] >> (r * 4)) & 15).astype("float32")
-        lowest = tirx.const(8.0, "float32") if zero is None else zero[g, column].astype("float32")
-        place = (*at[:-1], row * NIBBLES_IN_WORD + r)
+        value = ((words[row, column] >> (r * bits)) & ((1 << bits) - 1)).astype("float32")
+        half = tirx.const(float(1 << (bits - 1)), "float32")
+        lowest = half if zero is None else zero[g, column].astype("float32")
+        place = (*at[:-1], row * per_word + r)
         factor = a[place]
         return te.sum(factor * ((value - lowest) * scale[g, column]), axis=[g, q, r])
 
-    return te.compute((*a.shape[:-1], n), total, name="matmul_4bit")
+    return te.compute((*a.shape[:-1], n), total, name=BLOCK_KINDS[bits])
 
 
 class TableProduct(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]

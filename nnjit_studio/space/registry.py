@@ -15,7 +15,7 @@ from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
-from nnjit_studio.records.quantised import DEPTHWISE_INT8, MATMUL_4BIT, MATMUL_INT8
+from nnjit_studio.records.quantised import BLOCK_KINDS, DEPTHWISE_INT8, MATMUL_INT8
 from nnjit_studio.space.features import Features
 from nnjit_studio.space.rules import Space
 from nnjit_studio.space.wasm import attention, conv2d, depthwise_bytes, dot, matmul
@@ -51,7 +51,7 @@ DOT = SpaceRow(
     family=dot.dot_family,
 )
 INT8 = SpaceRow((MATMUL_INT8,), matmul.matmul_space, webgpu.int8_space)
-FOUR_BIT = SpaceRow((MATMUL_4BIT,), matmul.matmul_space, webgpu.four_bit_space)
+BLOCKS = SpaceRow(tuple(BLOCK_KINDS.values()), matmul.matmul_space, webgpu.block_space)
 CONV2D = SpaceRow(
     (conv2d.CONV2D,),
     conv2d.conv2d_space,
@@ -79,7 +79,7 @@ ATTENTION = SpaceRow(
     blocks_k=False,
 )
 
-ROWS = (MATMUL, DOT, INT8, FOUR_BIT, CONV2D, DEPTHWISE_BYTES, ATTENTION)
+ROWS = (MATMUL, DOT, INT8, BLOCKS, CONV2D, DEPTHWISE_BYTES, ATTENTION)
 _BY_KIND = {kind: row for row in ROWS for kind in row.kinds}
 
 

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from block_products import block_product
 from byte_products import byte_product
 from kernel_harness import NUMPY, run_kernel
 from matmul_programs import in_bytes, in_halves, with_rounded_weights
@@ -272,7 +273,7 @@ def inputs_of(program: Program, rng: np.random.Generator, kind: str) -> dict[str
         if b.constant and b.dtype == "f16":  # the importer stores finite weights alone
             result[b.name] = np.nan_to_num(result[b.name])
     found = subject_of(program)
-    if isinstance(found, Quantised):
+    if isinstance(found, Quantised) and not found.block:
         weight = result[found.contraction.b.buffer]
         *words, _ = weight.astype(np.int8)
         rows = np.stack(words).transpose(0, 2, 1).reshape(-1, weight.shape[1])
@@ -332,6 +333,12 @@ def contractions(rng: np.random.Generator) -> tuple[Program, list[Candidate | No
         if rng.random() < 0.5:
             dtype = str(rng.choice(["u8", "i8"]))
             program = byte_product(dim(40), 4 * dim(18), dim(70), dtype, bool(rng.integers(2)))
+        elif rng.random() < 0.6:
+            heads, block = int(rng.choice([1, 1, 3])), int(rng.choice([16, 32]))
+            n = 48 * dim(3) if heads > 1 else dim(70)
+            zeros, half = (bool(rng.integers(2)) for _ in range(2))
+            bits = int(rng.choice([4, 8]))
+            program = block_product(dim(40), block * dim(5), n, block, bits, zeros, half, heads)
     program = prepared(program)
     subject = subject_of(program)
     device = DeviceProfile("fuzz", "fuzz", vector_registers=int(rng.choice([16, 32])))

@@ -744,6 +744,9 @@ def contrib() -> Iterator[Case]:
         variant="zero points",
         **sizes,
     )
+    eight = draw("u8", 6, 2, 16, high=255), draw("f32", 12, low=0.001, high=0.01)
+    sizes["bits"] = 8
+    yield case("MatMulNBits", "f32", wide, *eight, weights=(1, 2), variant="8 bits", **sizes)
 
 
 def rotations() -> Iterator[Case]:

@@ -127,6 +127,7 @@ def _templates() -> dict[str, Callable[[], Recorded]]:
         "depthwise": programs.depthwise,
         "int8": programs.bytes_times_bytes,
         "4bit": programs.four_bits,
+        "8bit": programs.eight_bits,
         "winograd": programs.winograd,
         "attention": programs.attentions,
         "softmax": programs.softmaxes,

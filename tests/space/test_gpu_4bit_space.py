@@ -10,8 +10,9 @@ from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
 from nnjit_studio.space import build_lite_space
+from nnjit_studio.records.quantised import BLOCK_KINDS
 from nnjit_studio.space.lite_space import explain
-from nnjit_studio.space.webgpu.matmul_4bit import four_bit_problem, untuned_4bit
+from nnjit_studio.space.webgpu.matmul_4bit import block_problem, untuned_4bit
 from nnjit_studio.tuner.search.gpu_cost_model import prior_of
 
 SMALL = GpuProfile(cores=16)
@@ -50,9 +51,20 @@ def test_dozens_of_candidates_that_every_rule_accepts(
         assert family == ("gpu-row-4bit" if dims[0] <= 8 else "gpu-4bit")
 
 
+@pytest.mark.parametrize("dims", [(1, 4096, 4096), (4, 512, 64), (64, 1024, 1024), (6, 64, 96, 64)])
+def test_products_in_8_bits_and_of_heads_have_spaces(dims: tuple[int, ...]) -> None:
+    """Without rows of integers, whose sums would not fit."""
+    for kind in BLOCK_KINDS.values():
+        given = replace(workload(*dims), kind=kind)
+        space = build_lite_space(given, device(LARGE), False)
+        assert 6 <= len(space.entries) <= 72
+        integers = dims[0] == 1 and kind == BLOCK_KINDS[4]
+        assert any(e.candidate.vec == 1 for e in space.entries if dims[0] == 1) == integers
+
+
 def test_limits_of_the_adapter_are_kept() -> None:
     for gpu in (SMALL, LARGE):
-        problem = four_bit_problem(workload(1, 4096, 4096), gpu)
+        problem = block_problem(workload(1, 4096, 4096), gpu)
         space = build_lite_space(workload(1, 4096, 4096), device(gpu), False)
         threads = [problem.threads(e.candidate) for e in space.entries]
         assert max(threads) == min(512, gpu.limit("maxComputeInvocationsPerWorkgroup"))
@@ -62,7 +74,7 @@ def test_limits_of_the_adapter_are_kept() -> None:
 
 def test_a_large_gpu_is_filled_first() -> None:
     space = build_lite_space(workload(1, 4096, 4096), device(LARGE), False)
-    problem = four_bit_problem(workload(1, 4096, 4096), LARGE)
+    problem = block_problem(workload(1, 4096, 4096), LARGE)
     best = space.entries[0].candidate
     assert problem.workgroups(best) * problem.threads(best) >= 132 * 256
 
@@ -71,7 +83,7 @@ def test_a_large_gpu_is_filled_first() -> None:
 def test_many_rows_untuned_fit_any_device_and_fill_a_large_one(m: int, n: int, split: int) -> None:
     found = untuned_4bit(m, 4096, n)
     assert found.split == split and found.threads <= 128
-    problem = four_bit_problem(workload(m, 4096, n), SMALL)
+    problem = block_problem(workload(m, 4096, n), SMALL)
     assert problem.shared_bytes(found) <= SMALL.limit("maxComputeWorkgroupStorageSize")
     assert problem.workgroups(found) * found.split >= 256
 
@@ -85,5 +97,5 @@ def test_why_a_candidate_is_out_is_told() -> None:
 
 def test_another_workload_is_refused() -> None:
     other = replace(workload(1, 64, 64), kind="matmul")
-    with pytest.raises(UserError, match="no product with 4-bit weights"):
-        four_bit_problem(other, SMALL)
+    with pytest.raises(UserError, match="no product with weights in blocks"):
+        block_problem(other, SMALL)

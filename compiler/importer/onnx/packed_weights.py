@@ -1,6 +1,7 @@
 """Weights in blocks of few bits, whose kernels are those of other formats.
 
-MatMulNBits in 8 bits and MatMulBnb4 are products of the weights as they are in float32;
+MatMulNBits in 8 bits whose last block of a row is cut, and MatMulBnb4, are products of the weights
+as they are in float32;
 GatherBlockQuantized decodes the rows that are looked up. Layouts: ONNX Runtime,
 docs/ContribOperators.md and its kernels' tests.
 """
@@ -58,22 +59,22 @@ def reshape_tables(model: onnx.ModelProto) -> None:
 
 
 def matmul_nbits(r: Rewriter) -> bool:
-    """In 8 bits; 4 bits have kernels of their own."""
+    """In 8 bits where a block is cut or zero points are floats; others have their own kernels."""
+    k, n, block = (r.attribute(name, 0) for name in ("K", "N", "block_size"))
     if r.attribute("bits", 4) != 8:
         return False
     a, _, _, zero, groups, bias = [*r.node.input, *[""] * 6][:6]
     if groups:
         raise r.refuse("no group index")
-    k, n, block = (r.attribute(name, 0) for name in ("K", "N", "block_size"))
     packed, scale = r.constant(1, "weight"), r.constant(2, "scale")
     blocks = -(-k // block)
     if packed.size != n * blocks * block or scale.size != n * blocks:
         raise r.refuse("weights of N rows of K bytes, in whole blocks")
+    zeros: Any = r.constant(3, "zero point").reshape(n, blocks, 1) if zero else np.uint8(128)
+    if k == blocks * block and zeros.dtype == np.uint8:
+        return False
     values = packed.reshape(n, blocks, block).astype(np.float32)
-    zeros: Any = np.float32(128)
-    if zero:
-        zeros = r.constant(3, "zero point").reshape(n, blocks, 1).astype(np.float32)
-    held = (values - zeros) * scale.reshape(n, blocks, 1).astype(np.float32)
+    held = (values - zeros.astype(np.float32)) * scale.reshape(n, blocks, 1).astype(np.float32)
     _product(r, a, held.reshape(n, -1)[:, :k], bias)
     return True
 

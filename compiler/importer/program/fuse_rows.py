@@ -12,7 +12,7 @@ from dataclasses import replace
 from nnjit_studio.compiler.importer.program.fuse_pointwise import joined
 from nnjit_studio.compiler.ir.affine import LANES
 from nnjit_studio.compiler.recognize.made_row import made_row
-from nnjit_studio.compiler.recognize.quantised import Quantised, recognize_4bit
+from nnjit_studio.compiler.recognize.quantised import Quantised, recognize_blocks
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, Origin, ProgramCall
 from nnjit_studio.compiler.wgsl.core.row_source import Made
 from nnjit_studio.errors import CompileError
@@ -41,7 +41,7 @@ def fuse_rows(calls: ImportedCalls, root: Mapping[str, str]) -> ImportedCalls:
     fused: dict[int, ProgramCall] = {}
     gone: set[int] = set()
     for call in calls.calls:
-        product = recognize_4bit(call.program)
+        product = recognize_blocks(call.program)
         if product is None or product.contraction.m != 1 or product.contraction.n % LANES:
             continue
         row = source(_row_name(call, product))
@@ -64,7 +64,7 @@ def _with_row(maker: ProgramCall, call: ProgramCall, product: Quantised) -> Prog
     if made_row(maker.program, maker.program.stages) is None:
         return None
     program = joined(maker.program, call.program, {product.contraction.a.buffer})
-    found = recognize_4bit(program)
+    found = recognize_blocks(program)
     bound = sum(b.role in ("input", "output") for b in program.buffers)
     if found is None or found.row is None or bound > _MOST_BUFFERS:
         return None

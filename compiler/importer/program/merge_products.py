@@ -1,6 +1,6 @@
 """Products of one input with several weights become one: Q, K and V of attention, gate and up.
 
-Weights are float32, or 4 bits with scales and zero points. They stand side by side in one, the
+Weights are float32, or in blocks with scales and zero points. They stand side by side in one, the
 results are slices of its output. That pays where every reader of a slice can read it in place; a
 merge whose slices would have to be copied is undone.
 """
@@ -32,7 +32,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 )
 from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR, Contraction
 from nnjit_studio.compiler.recognize.matmul import recognize
-from nnjit_studio.compiler.recognize.quantised import NIBBLES_IN_WORD, recognize_4bit
+from nnjit_studio.compiler.recognize.quantised import WORD_BITS, recognize_blocks
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, Origin, ProgramCall, Value
 
 _NEAR = 16
@@ -41,7 +41,7 @@ _NEAR = 16
 
 @dataclass(frozen=True)
 class _Product:
-    """``out[m, n] = sum_k a[m, k] * w[k, n] (+ bias[n])``, all dense; ``w`` may be in 4 bits."""
+    """``out[m, n] = sum_k a[m, k] * w[k, n] (+ bias[n])``, all dense; ``w`` may be in blocks."""
 
     call: ProgramCall
     position: int
@@ -50,12 +50,14 @@ class _Product:
     k: int
     a: Value
     weights: tuple[Value, ...]
-    """The matrix; of 4 bits its words, scales and, if there are any, zero points."""
+    """The matrix; in blocks its words, scales and, if there are any, zero points."""
     bias: Value | None
     block: int = 0
-    """Of 4 bits: steps of k that share a scale."""
+    """In blocks: steps of k that share a scale."""
     zero: float = 0.0
-    """Of 4 bits: the zero point where there is no buffer of them."""
+    """In blocks: the zero point where there is no buffer of them."""
+    bits: int = 32
+    """Of an element of the matrix."""
 
 
 def merge_products(calls: ImportedCalls) -> ImportedCalls:
@@ -82,7 +84,7 @@ def _groups(calls: ImportedCalls) -> list[list[_Product]]:
         if product is None or call.outputs[0].name in results:
             continue
         p = product
-        key = (p.a.name, p.m, p.k, p.block, p.zero, len(p.weights))
+        key = (p.a.name, p.m, p.k, p.block, p.zero, p.bits, len(p.weights))
         group = open_groups.get(key)
         if group is None or position - group[0].position > _NEAR:
             group = open_groups[key] = []
@@ -115,11 +117,11 @@ def _product(call: ProgramCall, position: int) -> _Product | None:
     program = call.program
     if len(call.outputs) != 1 or not any(b.constant for b in program.buffers):
         return None
-    four = recognize_4bit(program)
-    c = four.contraction if four is not None else recognize(program)
+    blocks = recognize_blocks(program)
+    c = blocks.contraction if blocks is not None else recognize(program)
     if c is None or c.batch or not c.packable or (c.a.offset, c.a.column) != (0, 1):
         return None
-    if (four is None or c.m > 1) and c.a.row != c.k:
+    if (blocks is None or c.m > 1) and c.a.row != c.k:
         return None
     given = dict(zip((b.name for b in program.buffers), call.inputs, strict=False))
     a, weight = given[c.a.buffer], given[c.b.buffer]
@@ -132,16 +134,17 @@ def _product(call: ProgramCall, position: int) -> _Product | None:
     plain = store.value == Var(ACCUMULATOR)
     if bias is None and not plain:
         return None
-    if four is None:
+    if blocks is None:
         single = (weight,) if weight.dtype == "f32" else None
         return single and _Product(call, position, c.m, c.n, c.k, a, single, bias)
-    if four.group_stride != c.n:
+    if blocks.group_stride != c.n:
         return None
-    weights, zero = [weight, given[four.scale]], four.zero
+    weights, zero = [weight, given[blocks.scale]], blocks.zero
     if isinstance(zero, str):
         weights.append(given[zero])
         zero = 0.0
-    return _Product(call, position, c.m, c.n, c.k, a, tuple(weights), bias, four.block, zero)
+    sizes, held = (c.m, c.n, c.k), (blocks.block, zero, blocks.bits)
+    return _Product(call, position, *sizes, a, tuple(weights), bias, *held)
 
 
 def _bias(value: Expr, c: Contraction, given: dict[str, Value]) -> Value | None:
@@ -223,7 +226,7 @@ def _at(row: str, step: int, column: str, offset: int = 0) -> Expr:
 def _program(first: _Product, weights: Sequence[Value], n: int, biased: bool) -> Program:
     m, k = first.m, first.k
     out, result = _at("i0", n, "i1"), "ws0" if biased else "out0"
-    reduced, product = _four_bits(first, n) if first.block else _floats(k, n)
+    reduced, product = _blocks(first, n) if first.block else _floats(k, n)
     axes = (Axis("i0", m), Axis("i1", n))
     stages = [
         Stage(
@@ -251,17 +254,19 @@ def _floats(k: int, n: int) -> tuple[tuple[Axis, ...], Expr]:
     return (Axis("i2", k, "reduce"),), product
 
 
-def _four_bits(p: _Product, n: int) -> tuple[tuple[Axis, ...], Expr]:
-    """As :func:`recognize_4bit` reads it: block ``i2``, word ``i3`` of a block, value ``i4``."""
-    words = p.block // NIBBLES_IN_WORD
-    axes = (p.k // p.block, words, NIBBLES_IN_WORD)
+def _blocks(p: _Product, n: int) -> tuple[tuple[Axis, ...], Expr]:
+    """As :func:`recognize_blocks` reads it: block ``i2``, word ``i3`` of a block, value ``i4``."""
+    per_word = WORD_BITS // p.bits
+    words = p.block // per_word
+    axes = (p.k // p.block, words, per_word)
     reduced = tuple(Axis(f"i{i}", extent, "reduce") for i, extent in enumerate(axes, 2))
     row = Var("i2") * words + Var("i3")
     word = Load("in1", row * n + Var("i1"))
-    bits = Binary("bitand", Binary("shr", word, Var("i4") * 4), Const(15, "i32"))
+    low = Binary("shr", word, Var("i4") * p.bits)
+    bits = Binary("bitand", low, Const((1 << p.bits) - 1, "i32"))
     group = _at("i2", n, "i1")
     zero = Cast(Load("in3", group), "f32") if len(p.weights) > 2 else Const(p.zero, "f32")
-    factor = Load("in0", Var("i0") * p.k + (row * NIBBLES_IN_WORD + Var("i4")))
+    factor = Load("in0", Var("i0") * p.k + (row * per_word + Var("i4")))
     value = Binary("sub", Cast(bits, "f32"), zero)
     return reduced, factor * (value * Load("in2", group))
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from nnjit_studio.compiler.importer.program.fuse_pointwise import is_pointwise, joined, renamed
 from nnjit_studio.compiler.ir.affine import loads
 from nnjit_studio.compiler.ir.tensor_ir import Program, stage_expressions
-from nnjit_studio.compiler.recognize.quantised import Quantised, recognize_4bit
+from nnjit_studio.compiler.recognize.quantised import Quantised, recognize_blocks
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
 
 _NAME = "gated"
@@ -52,11 +52,11 @@ def _gate_of(
     up: ProgramCall, calls: Sequence[ProgramCall], results: Collection[str]
 ) -> ProgramCall | None:
     """The 4-bit product of the same input whose result this one alone reads."""
-    if len(up.outputs) != 1 or (product := recognize_4bit(up.program)) is None:
+    if len(up.outputs) != 1 or (product := recognize_blocks(up.program)) is None:
         return None
     for value in up.inputs:
         gate = next((c for c in calls if [v.name for v in c.outputs] == [value.name]), None)
-        other = recognize_4bit(gate.program) if gate is not None else None
+        other = recognize_blocks(gate.program) if gate is not None else None
         if gate is None or other is None or value.name in results:
             continue
         readers = sum(v.name == value.name for c in calls for v in c.inputs)
@@ -94,7 +94,7 @@ def _parted(call: ProgramCall) -> _Parts | None:
         f"{program.name}_end", (replace(total, role="input"), *others, *kept), tuple(rest)
     )
     read = {load.buffer for stage in rest for e in stage_expressions(stage) for load in loads(e)}
-    if recognize_4bit(alone) is None or not is_pointwise(end) or read & factors:
+    if recognize_blocks(alone) is None or not is_pointwise(end) or read & factors:
         return None
     value = Value(f"{call.outputs[0].name}|sum", total.shape, total.dtype)
     product = ProgramCall(alone, tuple(given[b.name] for b in inputs), (value,), call.origin)

@@ -27,7 +27,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Store,
     stage_expressions,
 )
-from nnjit_studio.compiler.recognize.quantised import recognize_4bit
+from nnjit_studio.compiler.recognize.quantised import recognize_blocks
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
 
 _BYTES = ("i8", "u8")
@@ -80,7 +80,7 @@ def _form(program: Program) -> _Form | None:
     quantised = casts.intersection(_BYTES) or any(b.dtype in _BYTES for b in program.buffers)
     if not quantised or any(stage.steps for stage in program.stages):
         return None
-    if (product := recognize_4bit(program)) is not None and product.row is not None:
+    if (product := recognize_blocks(program)) is not None and product.row is not None:
         return None
     numbers: list[float | int] = []
 

@@ -16,6 +16,7 @@ from nnjit_studio.compiler.ir.rewrite import map_stores, substitute_store
 from nnjit_studio.compiler.ir.tensor_ir import Axis, Expr, Program, Stage, Var
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.recognize.matmul import recognize
+from nnjit_studio.compiler.recognize.quantised import recognize_blocks
 from nnjit_studio.compiler.schedule.matmul import WIDEST_PANEL
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
 
@@ -25,12 +26,18 @@ def split_columns(calls: ImportedCalls) -> ImportedCalls:
     results = {value.name for value in calls.outputs}
     current = list(calls.calls)
     for position, call in enumerate(calls.calls):
-        found = recognize(call.program)
+        found = _product(call.program)
         if found is None or found.batch or not found.packable or found.m == 1:
             continue
         if len(call.outputs) == 1 and call.outputs[0].name not in results:
             current = _split(current, position, found) or current
     return replace(calls, calls=tuple(current))
+
+
+def _product(program: Program) -> Contraction | None:
+    """Of floats, with weights of any kind."""
+    quantised = recognize_blocks(program)
+    return recognize(program) if quantised is None else quantised.contraction
 
 
 def _split(
@@ -57,7 +64,7 @@ def _split(
     program = with_buffer(
         _cut_columns(producer.program, product.n, width), output, shape, view.outward
     )
-    after = recognize(program) if program is not None else None
+    after = _product(program) if program is not None else None
     if program is None or after is None or not after.packable or after.flops != product.flops:
         return None
     value = Value(whole.name, shape, whole.dtype)

@@ -14,7 +14,7 @@ from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.wgsl.core.document import Shader
 from nnjit_studio.compiler.wgsl.core.operand import Fetch, sides
 from nnjit_studio.compiler.wgsl.core.syntax import indented, plus, times
-from nnjit_studio.compiler.wgsl.templates.nibbles import COLUMNS, OFFSETS, WORD, Matrix4, decoded
+from nnjit_studio.compiler.wgsl.templates.nibbles import COLUMNS, WORD, Matrix4, decoded
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 
@@ -28,7 +28,7 @@ class DecodedFetch(Fetch):
     @property
     def _parts(self) -> int:
         """Threads that share a word."""
-        return WORD // self.per_k
+        return self.matrix.per_word // self.per_k
 
     def bind(self, shader: Shader, argument: Callable[[str], str]) -> None:
         self.matrix.bind(shader)
@@ -43,6 +43,7 @@ class DecodedFetch(Fetch):
 
     def places(self, group: str) -> list[str]:
         across, lines = self.extent // COLUMNS, []
+        batch = [times(var, stride // COLUMNS) for var, stride in self.side.batch]
         for q in range(self.turns):
             piece = f"({plus('li', str(q * self.threads))})"
             k = f"{piece} / {across}u"
@@ -52,7 +53,7 @@ class DecodedFetch(Fetch):
             lines += [
                 f"let kB{q} = {k};",
                 f"let ownB{q} = {piece} % {across}u;",
-                f"let columnB{q} = min({column}, {self.matrix.columns - 1}u);",
+                f"let columnB{q} = {plus(*batch, f'min({column}, {self.side.extent // COLUMNS - 1}u)')};",
             ]
         return lines
 
@@ -62,11 +63,11 @@ class DecodedFetch(Fetch):
             k = plus(times(step, self.depth // self.per_k), f"kB{q}")
             row = f"({k}) / {self._parts}u" if self._parts > 1 else k
             if m.k % self.depth:  # what is behind the end meets zeros of A
-                row = f"min({row}, {m.rows - 1}u)"
+                row = f"min({row}, {m.k // m.per_word - 1}u)"
             body = [
                 f"let row = {row};",
                 f"wB{q} = words[row * {m.columns}u + columnB{q}];",
-                f"let at = row / {m.block // WORD}u * {m.across}u + columnB{q};",
+                f"let at = row / {m.block // m.per_word}u * {m.across}u + columnB{q};",
                 f"sB{q} = scales[at];",
             ]
             if m.zeros:
@@ -81,14 +82,14 @@ class DecodedFetch(Fetch):
             word = f"wB{q}"
             body = [f"let at = {plus(stage, row, f'ownB{q}')};"]
             if self._parts > 1:
-                shift = f"kB{q} % {self._parts}u * {4 * self.per_k}u"
+                shift = f"kB{q} % {self._parts}u * {self.matrix.bits * self.per_k}u"
                 body.append(f"let word = wB{q} >> vec4<u32>({shift});")
                 word = "word"
             body += [
                 f"let scale = {self.matrix.scale(f'sB{q}')};",
-                f"let zero = {self.matrix.offset(f'zB{q}', OFFSETS['bits'])};",
+                f"let zero = {self.matrix.offset(f'zB{q}', 'bits')};",
             ]
-            for value, k in decoded("bits", word, "")[1][: self.per_k]:
+            for value, k in decoded("bits", word, "", self.matrix.bits)[1][: self.per_k]:
                 place = plus("at", str(k * self.pitch))
                 body.append(f"tileB[{place}] = ({value} - zero) * scale;")
             lines += self._guarded(q, body)
@@ -103,13 +104,13 @@ def decoded_of(c: Contraction, matrix: Matrix4, candidate: GpuCandidate) -> Deco
     CompileError
         When a thread's columns, its depth, or the matrix are not in whole vectors and words.
     """
-    units = (candidate.x0, COLUMNS), (matrix.n, COLUMNS), (matrix.block, WORD), (candidate.r1, WORD)
+    units = (candidate.x0, COLUMNS), (c.n, COLUMNS), (matrix.block, WORD), (candidate.r1, WORD)
     if any(size % unit for size, unit in units):
         raise CompileError(
             f"{candidate} does not fit: columns or depth are not in whole vectors and words.",
             "Choose another candidate.",
         )
-    depth, per_k = candidate.r1, WORD
+    depth, per_k = candidate.r1, matrix.per_word
     while per_k > 1 and depth // per_k * (candidate.x1 // COLUMNS) < candidate.threads:
         per_k //= 2
     side = sides(c)[1]

@@ -10,15 +10,16 @@ of a large matrix can be in flight at once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 from nnjit_studio.compiler.wgsl.core.document import Dispatch, Shader
 from nnjit_studio.compiler.wgsl.core.row_source import Source
+from nnjit_studio.compiler.wgsl.core.syntax import plus, times
 from nnjit_studio.compiler.wgsl.templates.nibbles import (
     COLUMNS,
     F16,
-    OFFSETS,
     WORD,
     Matrix4,
     decoded,
@@ -132,7 +133,7 @@ def gemv_4bit(
         shader.workgroup("added", f"array<f32, {side}>")
     body = [
         f"let lane = li % {lanes}u;",
-        f"let column = min(wg.x * {lanes}u + lane, {matrix.columns - 1}u);",
+        f"let column = {_column(matrix, lanes)};",
         *(f"var acc{i} = vec4<f32>();" for i in range(y0)),
         *(["var own = 0.0;"] if source.adds else []),
         *_loop(matrix, candidate, source, decoding),
@@ -142,9 +143,16 @@ def gemv_4bit(
         *source.factor(f"{side}u"),
         *epilogue.lines(candidate),
     ]
-    grid = (-(-matrix.n // candidate.x1), rows // y0, 1)
+    grid = (-(-matrix.n // matrix.batches // candidate.x1), rows // y0, matrix.batches)
     lane = ", @builtin(subgroup_size) sg: u32, @builtin(subgroup_invocation_id) sl: u32"
     return shader.dispatch(threads, grid, body, lane if subgroups else "")
+
+
+def _column(matrix: Matrix4, lanes: int) -> str:
+    """A thread's vector of columns; behind the end of its product the last ones."""
+    own = matrix.columns // matrix.batches
+    column = f"min(wg.x * {lanes}u + lane, {own - 1}u)"
+    return column if matrix.batches == 1 else f"wg.z * {own}u + {column}"
 
 
 def _loop(matrix: Matrix4, candidate: GpuCandidate, source: Source, decoding: str) -> list[str]:
@@ -176,7 +184,7 @@ def _step(
     for u in range(unroll):
         lines += [
             f"let row{u} = row + {u * side}u;",
-            f"let w{u} = words[row{u} * {matrix.columns}u + column];",
+            *_words(matrix, u),
             f"let at{u} = row{u} / {per_block}u * {matrix.across}u + column;",
             f"let s{u} = scales[at{u}];",
         ]
@@ -191,18 +199,34 @@ def _step(
     return [f"  {line}" for line in lines]
 
 
+def _words(matrix: Matrix4, u: int) -> Iterator[str]:
+    for p, word in enumerate(_names(matrix, u)):
+        row = times(f"row{u}", matrix.columns * matrix.parts)
+        yield f"let {word} = words[{plus(row, str(p * matrix.columns))} + column];"
+
+
+def _names(matrix: Matrix4, u: int) -> list[str]:
+    """Of the words of eight values."""
+    return [f"w{u}", f"v{u}"][: matrix.parts]
+
+
 def _products(matrix: Matrix4, rows: int, decoding: str, u: int) -> list[str]:
     """Four columns' words times eight activations of each row, added to ``acc``."""
     lines = [
         f"let scale{u} = {matrix.scale(f's{u}')};",
-        f"let zero{u} = {matrix.offset(f'z{u}', OFFSETS[decoding])};",
+        f"let zero{u} = {matrix.offset(f'z{u}', decoding)};",
     ]
-    made = _in_halves(rows, u) if decoding == F16 else _in_floats(rows, u, decoding)
+    made = _in_halves(rows, u) if decoding == F16 else _in_floats(matrix, rows, u, decoding)
     return [*lines, *made, *(f"acc{i} = fma(scale{u}, p{u}_{i}, acc{i});" for i in range(rows))]
 
 
-def _in_floats(rows: int, u: int, decoding: str) -> list[str]:
-    lines, values = decoded(decoding, f"w{u}", f"q{u}_")
+def _in_floats(matrix: Matrix4, rows: int, u: int, decoding: str) -> list[str]:
+    lines: list[str] = []
+    values: list[tuple[str, int]] = []
+    for p, (word, name) in enumerate(zip(_names(matrix, u), "qr", strict=False)):
+        made, found = decoded(decoding, word, f"{name}{u}_", matrix.bits)
+        lines += made
+        values += [(value, p * matrix.per_word + k) for value, k in found]
     lines += [f"var p{u}_{i} = vec4<f32>();" for i in range(rows)]
     for value, k in values:
         lines.append(f"let q{u}_{k} = {value} - zero{u};")

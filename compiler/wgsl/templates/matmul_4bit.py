@@ -12,13 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.recognize.quantised import Quantised
 from nnjit_studio.compiler.wgsl.core.document import PACKED, KernelDocument, Shader
 from nnjit_studio.compiler.wgsl.core.finish import Finish
 from nnjit_studio.compiler.wgsl.core.row_source import Made, Plain, Source
 from nnjit_studio.compiler.wgsl.templates.decoded_tiles import decoded_of
 from nnjit_studio.compiler.wgsl.templates.gemv_4bit import gemv_4bit, threads_of
-from nnjit_studio.compiler.wgsl.templates.matmul import tiled
+from nnjit_studio.compiler.wgsl.templates.matmul import batch_axes, tiled
 from nnjit_studio.compiler.wgsl.templates.nibbles import COLUMNS, WORD, Matrix4
 from nnjit_studio.compiler.wgsl.templates.row_of_integers import row_of_integers
 from nnjit_studio.records.gpu_candidate import GpuCandidate
@@ -46,7 +47,7 @@ _DECODING = "half"
 _SUBGROUPS = "wgsl-subgroups"
 
 
-def four_bit_document(
+def block_document(
     program: Program, subject: Quantised, candidate: GpuCandidate, tier: str
 ) -> KernelDocument | None:
     """The document of a product with 4-bit weights; None where vectors would be cut.
@@ -66,7 +67,7 @@ def four_bit_document(
     argument = finish.argument
     matrix = Matrix4(
         c.k,
-        c.n,
+        c.b.row,
         argument(c.b.buffer),
         argument(subject.scale),
         argument(subject.zero) if isinstance(subject.zero, str) else "",
@@ -75,16 +76,18 @@ def four_bit_document(
         half_scales=program.buffer(subject.scale).dtype == "f16",
         stride=subject.group_stride,
         unit=subject.unit,
+        batches=c.batches,
+        bits=subject.bits,
     )
     if c.m > FEW_ROWS:
         return tiled(program, c, candidate, decoded_of(c, matrix, candidate))
     source: Source = Plain(argument(c.a.buffer), c.k, c.m, c.a.row, c.a.offset)
     if subject.row is not None:
         source = Made(program, subject.row)
-    end = _Finished(finish, c.m, c.n, "total[t] * factor" if source.adds else "total[t]")
+    end = _Finished(finish, c, "total[t] * factor" if source.adds else "total[t]")
     subgroups = tier == _SUBGROUPS
     if candidate.vec == 1 and c.m == 1:
-        if subgroups and subject.block % GROUP == 0:
+        if subgroups and _has_integers(subject):
             made = row_of_integers(matrix, candidate, source, end)
             return KernelDocument((made,), requires=("subgroups", PACKED))
         candidate = replace(candidate, y1=1, vec=COLUMNS)
@@ -96,8 +99,8 @@ def guess(subject: Quantised) -> GpuCandidate:
     """Settings for a product that nobody tuned, good for any device: up to 256 threads."""
     c = subject.contraction
     if c.m > FEW_ROWS:
-        return untuned_4bit(c.m, c.k, c.n)
-    if c.m == 1 and c.k >= _SHORTEST and subject.block % GROUP == 0:
+        return untuned_4bit(c.m, c.k, c.n, c.batches)
+    if c.m == 1 and c.k >= _SHORTEST and _has_integers(subject):
         return _of_integers(c.k, c.n)
     if c.m == 1 and min(c.k, c.n) >= LONG:  # narrow, so that every core has words in flight
         return GpuCandidate(COLUMNS, 1, 4, 16, 1, 512)
@@ -111,11 +114,16 @@ def _of_integers(k: int, n: int) -> GpuCandidate:
     return GpuCandidate(COLUMNS, 1, words, columns, 1, WORD * threads * COLUMNS // columns, vec=1)
 
 
+def _has_integers(subject: Quantised) -> bool:
+    """Whether sums of a group of integers fit 32 bits, and blocks are whole groups."""
+    return subject.bits == 4 and subject.block % GROUP == 0
+
+
 def _readable(subject: Quantised) -> bool:
     """Whether rows and columns lie in whole vectors."""
     c = subject.contraction
     aligned = c.n % COLUMNS == 0 and c.a.offset % 4 == 0 and (c.m == 1 or c.a.row % 4 == 0)
-    return not c.batch and aligned and c.a.column == 1
+    return len(c.batch) < 2 and aligned and c.a.column == 1
 
 
 @dataclass(frozen=True)
@@ -123,17 +131,17 @@ class _Finished:
     """The fused epilogue of the program, a sum at a time."""
 
     finish: Finish
-    rows: int
-    n: int
+    c: Contraction
     result: str
 
     def declare(self, shader: Shader) -> None:
-        self.finish.declare(shader, [f"m >= {self.rows}u", f"n >= {self.n}u"])
+        self.finish.declare(shader, [f"m >= {self.c.m}u", f"n >= {self.c.n}u"])
 
     def lines(self, candidate: GpuCandidate) -> list[str]:
         x1, y0 = candidate.x1, candidate.y0
         call = self.finish.call("finish", f"wg.y * {y0}u + t / {x1}u", "n", self.result)
         return [
+            *batch_axes(self.c, "wg.z"),
             f"for (var t = li; t < {x1 * y0}u; t += {threads_of(candidate)}u) {{",
             f"  let n = wg.x * {x1}u + t % {x1}u;",
             *(f"  {line}" for line in call),

@@ -1,4 +1,4 @@
-"""Matrices in words of eight 4-bit values, and decoding of them to floats in several ways.
+"""Matrices in words of eight 4-bit or four 8-bit values, and ways to decode them to floats.
 
 Put below an exponent, the bits of q are a float that differs from q by that
 exponent's power of two, exactly; it is subtracted together with the zero point.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from nnjit_studio.compiler.wgsl.core.document import PACKED, Shader
 
 WORD = 8
-"""Values in a word, neighbours in k."""
+"""Values that are decoded together, neighbours in k: of 4 bits a word, of 8 bits two."""
 COLUMNS = 4
 """Words that are decoded together, of neighbouring columns: a ``vec4<u32>``."""
 DECODINGS = ("bits", "half", "bytes")
@@ -19,15 +19,15 @@ DECODINGS = ("bits", "half", "bytes")
 widened by ``unpack2x16float``. ``bytes``: spread over bytes and converted. All are exact."""
 F16 = "f16"
 """Two at a time, and multiplied in f16: for devices with ``shader-f16``; errors near 5e-4."""
-OFFSETS = {"bits": 16.0, "half": 16.0, "bytes": 0.0, F16: 1024.0}
-"""What a decoded value is above q."""
+_OFFSETS = {"bits": 1, "half": 1, "bytes": 0, F16: 64}
+"""What a decoded value is above q, by the number of values that q may have."""
 REQUIRES = {"bytes": PACKED, F16: "shader-f16"}
 """The feature that a decoding needs, where it needs one."""
 
 
 @dataclass(frozen=True)
 class Matrix4:
-    """A K x N matrix; words lie in ``K / 8`` rows of ``N``, a word eight neighbours in k."""
+    """A K x N matrix; words lie in rows of ``N``, a word neighbours in k."""
 
     k: int
     n: int
@@ -45,11 +45,25 @@ class Matrix4:
     """Elements from one row of scales to the next; 0 for ``n``."""
     unit: float = 1.0
     """What stored scales are multiplied by."""
+    batches: int = 1
+    """Products, each with a range of the columns of its own."""
+    bits: int = 4
+    """Of a value; 4 or 8."""
 
     @property
     def rows(self) -> int:
-        """Rows of words."""
+        """Rows of eight values."""
         return self.k // WORD
+
+    @property
+    def parts(self) -> int:
+        """Words of eight values."""
+        return self.bits * WORD // 32
+
+    @property
+    def per_word(self) -> int:
+        """Values in a word."""
+        return WORD // self.parts
 
     @property
     def columns(self) -> int:
@@ -64,7 +78,7 @@ class Matrix4:
     @property
     def nbytes(self) -> int:
         """Of words and scales: what a product must read at least."""
-        return self.k * self.n // 2 + self.k // self.block * self.n * (2 if self.half_scales else 4)
+        return self.k * self.n * self.bits // 8 + self.k // self.block * self.n * (2 if self.half_scales else 4)
 
     @property
     def scale_type(self) -> str:
@@ -74,7 +88,7 @@ class Matrix4:
     def bind(self, shader: Shader) -> None:
         """Let ``words``, ``scales`` and ``zeros`` stand for vectors of four columns."""
         groups = self.k // self.block * self.across
-        shader.bind(self.words, "words", f"array<vec4<u32>, {self.rows * self.columns}>")
+        shader.bind(self.words, "words", f"array<vec4<u32>, {self.rows * self.parts * self.columns}>")
         shader.bind(self.scales, "scales", f"array<{self.scale_type}, {groups}>")
         if self.zeros:
             shader.bind(self.zeros, "zeros", f"array<u32, {groups}>")
@@ -90,8 +104,9 @@ class Matrix4:
         stored = self.stored(loaded)
         return stored if self.unit == 1.0 else f"{stored} * {self.unit}"
 
-    def offset(self, stored: str, decoded: float) -> str:
-        """What four decoded values, ``decoded`` above q, are above those that they stand for."""
+    def offset(self, stored: str, decoding: str) -> str:
+        """What four decoded values are above those that they stand for."""
+        decoded = float(_OFFSETS[decoding] << self.bits)
         if not self.zeros:
             return f"vec4<f32>({decoded + self.zero})"
         zeros = ", ".join(f"({stored} >> {8 * c}u) & 255u" for c in range(COLUMNS))
@@ -102,9 +117,9 @@ Decoded = tuple[list[str], list[tuple[str, int]]]
 """Lines that come first; then ``vec4<f32>`` of the four columns, with the step of k of each."""
 
 
-def decoded(decoding: str, word: str, name: str) -> Decoded:
-    """The eight steps of four words; ``name`` begins the names of what is made."""
-    return {"bits": _bits, "half": _half, "bytes": _bytes}[decoding](word, name)
+def decoded(decoding: str, word: str, name: str, bits: int = 4) -> Decoded:
+    """The steps of four words; ``name`` begins the names of what is made."""
+    return {"bits": _bits, "half": _half, "bytes": _bytes}[decoding](word, name, bits)
 
 
 def halves(word: str, k: int) -> str:
@@ -119,35 +134,39 @@ def _moved(word: str, left: int) -> str:
     return f"({word} {sign} vec4<u32>({by}u))"
 
 
-def _bits(word: str, name: str) -> Decoded:
+def _bits(word: str, name: str, bits: int) -> Decoded:
     found = []
-    for k in range(WORD):
-        bits = f"({_moved(word, 19 - 4 * k)} & vec4<u32>(0x780000u)) | vec4<u32>(0x41800000u)"
-        found.append((f"bitcast<vec4<f32>>({bits})", k))
+    mask, exponent = {4: (0x780000, 0x41800000), 8: (0x7F8000, 0x43800000)}[bits]
+    for k in range(32 // bits):
+        moved = f"{_moved(word, 23 - bits - bits * k)} & vec4<u32>(0x{mask:X}u)"
+        found.append((f"bitcast<vec4<f32>>(({moved}) | vec4<u32>(0x{exponent:X}u))", k))
     return [], found
 
 
-def _half(word: str, name: str) -> Decoded:
+def _half(word: str, name: str, bits: int) -> Decoded:
     lines, found = [], []
-    for k in range(WORD // 2):
-        moved = _moved(word, 6 - 4 * k)
+    mask, exponent = {4: ("03C0", "4C00"), 8: ("03FC", "5C00")}[bits]
+    count = 16 // bits
+    for k in range(count):
+        moved = _moved(word, 10 - bits - bits * k)
         pairs = f"{name}h{k}"
-        bits = f"({moved} & vec4<u32>(0x03C003C0u)) | vec4<u32>(0x4C004C00u)"
-        lines.append(f"let {pairs} = {bits};")
+        made = f"({moved} & vec4<u32>(0x{mask * 2}u)) | vec4<u32>(0x{exponent * 2}u)"
+        lines.append(f"let {pairs} = {made};")
         lines += [f"let {pairs}{c} = unpack2x16float({pairs}.{c});" for c in "xyzw"]
         for half, part in enumerate("xy"):
             each = ", ".join(f"{pairs}{c}.{part}" for c in "xyzw")
-            found.append((f"vec4<f32>({each})", k + 4 * half))
+            found.append((f"vec4<f32>({each})", k + count * half))
     return lines, found
 
 
-def _bytes(word: str, name: str) -> Decoded:
+def _bytes(word: str, name: str, bits: int) -> Decoded:
     lines, found = [], []
-    for odd in range(2):
+    for odd in range(8 // bits):
         spread = f"{name}b{odd}"
-        lines.append(f"let {spread} = {_moved(word, -4 * odd)} & vec4<u32>(0x0F0F0F0Fu);")
+        apart = " & vec4<u32>(0x0F0F0F0Fu)" if bits == 4 else ""
+        lines.append(f"let {spread} = {_moved(word, -4 * odd)}{apart};")
         lines += [f"let {spread}{c} = vec4<f32>(unpack4xU8({spread}.{c}));" for c in "xyzw"]
         for at, part in enumerate("xyzw"):
             each = ", ".join(f"{spread}{c}.{part}" for c in "xyzw")
-            found.append((f"vec4<f32>({each})", 2 * at + odd))
+            found.append((f"vec4<f32>({each})", 8 // bits * at + odd))
     return lines, found

@@ -73,10 +73,10 @@ def matmul_problem(workload: Workload, device: DeviceProfile, packable: bool) ->
     gets the lower end of Heuristic 4 relaxed step by step; a row vector
     (M = 1) is such a problem.
     """
-    ranks = {"matmul": 3, "batch_matmul": 4, **dict.fromkeys(STORAGES, 3)}
+    ranks = {"matmul": (3,), "batch_matmul": (4,), **dict.fromkeys(STORAGES, (3, 4))}
     storage = STORAGES.get(workload.kind, FLOAT32)
     readable = workload.dtype == "f32" or storage != FLOAT32
-    if len(workload.dims) != ranks.get(workload.kind) or not readable:
+    if len(workload.dims) not in ranks.get(workload.kind, ()) or not readable:
         raise UserError(
             f"There is no lite space for the workload {workload.name}.",
             "Lite spaces exist for matmul:MxKxN:f32 and batch_matmul:BxMxKxN:f32.",

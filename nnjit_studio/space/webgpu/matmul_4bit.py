@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 
@@ -17,7 +17,7 @@ from nnjit_studio.errors import UserError
 from nnjit_studio.model import Workload
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
-from nnjit_studio.records.quantised import MATMUL_4BIT
+from nnjit_studio.records.quantised import BLOCK_KINDS
 from nnjit_studio.space.webgpu.matmul import ANY_GPU, MatmulProblem
 from nnjit_studio.space.webgpu.problem import (
     FIXED_REGISTERS,
@@ -29,7 +29,7 @@ from nnjit_studio.space.webgpu.problem import (
 from nnjit_studio.space.webgpu.usage import ELEMENT_BYTES, MATVEC_ROWS
 
 WORD = 8
-"""Steps of k in a word."""
+"""Steps of k that are decoded together: a word of 4 bits, two of 8."""
 COLUMNS = 4
 """Columns of a 16-byte load of words."""
 X1_CHOICES = (16, 32, 64, 128)
@@ -81,15 +81,23 @@ class FourBitTiles(MatmulProblem):
         return DECODING_INSTRUCTIONS
 
 
+@dataclass(frozen=True)
 class FourBitProblem(GpuProblem):
     """Few rows; what a candidate takes differs from products of float32."""
+
+    bits: int = 4
 
     @property
     def family(self) -> str:
         return "gpu-row-4bit"
 
+    @property
+    def parts(self) -> int:
+        """Words of eight values."""
+        return self.bits * WORD // 32
+
     def workgroups(self, c: GpuCandidate) -> int:
-        return -(-self.n // c.x1)
+        return self.batch * -(-self.n // c.x1)
 
     def threads(self, c: GpuCandidate) -> int:
         return c.x1 // COLUMNS * (c.r1 // WORD)
@@ -98,7 +106,8 @@ class FourBitProblem(GpuProblem):
         if c.vec == 1:  # words and scales of the next step, those of a group at hand, activations
             words = (c.r0 + IN_GROUPS[0]) * (COLUMNS + 1)
             return words + WORD * c.y1 + INTEGER_REGISTERS + FIXED_REGISTERS
-        return COLUMNS * c.y0 + c.r0 * (2 * COLUMNS + WORD * c.y0) + FIXED_REGISTERS
+        words = COLUMNS * (self.parts + 1)
+        return COLUMNS * c.y0 + c.r0 * (words + WORD * c.y0) + FIXED_REGISTERS
 
     def shared_bytes(self, c: GpuCandidate) -> int:
         if c.vec == 1:
@@ -111,45 +120,49 @@ class FourBitProblem(GpuProblem):
         each = math.ceil(self.workgroups(c) / self.gpu.cores)
         resident = min(each, self.blocks_per_core(c)) * self.threads(c)
         words = min(c.r0, max(1, self.k // c.r1))
-        busy = min(1.0, resident * words * 4 * COLUMNS / IN_FLIGHT_BYTES)
+        busy = min(1.0, resident * words * 4 * COLUMNS * self.parts / IN_FLIGHT_BYTES)
         scattered = 1 + max(0.0, 1 - c.x1 / self.gpu.warp)
         rounds = math.ceil(self.k / c.r1) * c.r1
         step = INTEGER_STEP if c.vec == 1 else self.m
-        return each * c.x1 * rounds * (step + CORE_BYTES) * scattered / busy
+        return each * c.x1 * rounds * (step + CORE_BYTES * self.parts) * scattered / busy
 
 
-def four_bit_problem(workload: Workload, gpu: GpuProfile) -> FourBitProblem | FourBitTiles:
-    """Sizes of a workload ``matmul_4bit:MxKxN``.
+def block_problem(workload: Workload, gpu: GpuProfile) -> FourBitProblem | FourBitTiles:
+    """Sizes of a workload ``matmul_4bit:MxKxN``, in 8 bits alike, or of a batch ``BxMxKxN``.
 
     Raises
     ------
     UserError
         When the workload is another.
     """
-    if workload.kind != MATMUL_4BIT or len(workload.dims) != 3:
-        raise UserError(f"{workload.name} is no product with 4-bit weights.", "Give one.")
-    m, k, n = workload.dims
-    form = FourBitProblem if m <= MATVEC_ROWS else FourBitTiles
-    return form(1, m, k, n, gpu, False)
+    bits = next((b for b, kind in BLOCK_KINDS.items() if kind == workload.kind), 0)
+    if not bits or len(workload.dims) not in (3, 4):
+        raise UserError(f"{workload.name} is no product with weights in blocks.", "Give one.")
+    batch, m, k, n = (1, *workload.dims)[-4:]
+    if m <= MATVEC_ROWS:
+        return FourBitProblem(batch, m, k, n, gpu, False, bits)
+    return FourBitTiles(batch, m, k, n, gpu, False)
 
 
 @lru_cache(maxsize=64)
-def untuned_4bit(m: int, k: int, n: int) -> GpuCandidate:
+def untuned_4bit(m: int, k: int, n: int, batch: int = 1) -> GpuCandidate:
     """Settings of many rows that run on every device.
 
     A reduction is split until a large GPU has workgroups enough. Of fewer rows it is the best
     expected of a GPU of middle size.
     """
     if m <= UNTUNED.y1 // 2:
-        tiles = FourBitTiles(1, m, k, n, ANY_GPU, False).tiles
+        tiles = FourBitTiles(batch, m, k, n, ANY_GPU, False).tiles
         return tiles[0] if tiles else GpuCandidate(4, 4, 4, 32, 32, 16)
-    workgroups = -(-m // UNTUNED.y1) * -(-n // UNTUNED.x1)
+    narrow = batch > 1 and n <= UNTUNED.y1  # as heads are
+    tile = replace(UNTUNED, x1=UNTUNED.y1, y1=UNTUNED.x1) if narrow else UNTUNED
+    workgroups = batch * -(-m // tile.y1) * -(-n // tile.x1)
     wanted = min(ENOUGH_WORKGROUPS / workgroups, k / SHORTEST_PART)
     split = next((s for s in UNTUNED_SPLITS if s >= wanted), UNTUNED_SPLITS[-1])
-    return replace(UNTUNED, split=split)
+    return replace(tile, split=split)
 
 
-def four_bit_candidates(problem: FourBitProblem) -> list[GpuCandidate]:
+def few_row_candidates(problem: FourBitProblem) -> list[GpuCandidate]:
     """What every rule accepts, the fastest expected first."""
     return cheapest(_grid(problem), problem, RULES, MOST_CANDIDATES)
 
@@ -158,7 +171,7 @@ def _grid(p: FourBitProblem) -> Iterator[GpuCandidate]:
     for x1, threads, r0 in product(X1_CHOICES, THREADS_CHOICES, R0_CHOICES):
         depth = WORD * threads * COLUMNS // x1
         yield GpuCandidate(COLUMNS, p.m, r0, x1, p.m, depth)
-    yield from rows_of_integers(p.k) if p.m == 1 else ()
+    yield from rows_of_integers(p.k) if p.m == 1 and p.bits == 4 else ()
 
 
 def rows_of_integers(k: int) -> Iterator[GpuCandidate]:
@@ -181,7 +194,7 @@ def template(c: GpuCandidate, p: FourBitProblem) -> tuple[bool, str]:
     """What the templates can make: 16-byte loads, all rows in one thread, no split."""
     ok = c.vec in (1, COLUMNS) and c.split == 1 and c.x0 == COLUMNS and c.y0 == p.m
     if c.vec == 1:
-        ok = ok and p.m == 1 and p.k % GROUP == 0 and c.r0 in IN_GROUPS and c.y1 in EIGHTS
+        ok = ok and p.m == 1 and p.bits == 4 and p.k % GROUP == 0 and c.r0 in IN_GROUPS and c.y1 in EIGHTS
         ok = ok and COLUMNS * c.r0 <= c.x1 * c.y1 and c.x1 * c.r0 <= MOST_OF_INTEGERS
         ok = ok and p.threads(c) >= LEAST_OF_INTEGERS
         return ok, f"one row of integers, whole groups of {GROUP}, {c.r0} words of a thread"

@@ -26,11 +26,11 @@ def int8_space(workload: Workload, gpu: GpuProfile) -> GpuSpace:
     return _tiles(int8_problem(workload, gpu))
 
 
-def four_bit_space(workload: Workload, gpu: GpuProfile) -> GpuSpace:
-    problem = matmul_4bit.four_bit_problem(workload, gpu)
+def block_space(workload: Workload, gpu: GpuProfile) -> GpuSpace:
+    problem = matmul_4bit.block_problem(workload, gpu)
     if isinstance(problem, matmul.MatmulProblem):
         return _tiles(problem)
-    find = matmul_4bit.four_bit_candidates
+    find = matmul_4bit.few_row_candidates
     return Space(problem, matmul_4bit.RULES, matmul_4bit.TOLD_RULES, find, _usage)
 
 

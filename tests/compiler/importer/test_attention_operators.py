@@ -176,14 +176,17 @@ def test_a_past_that_does_not_fill_its_buffer_is_never_wrong(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("zero", [False, True])
-def test_products_of_eight_bit_blocks(tmp_path: Path, zero: bool) -> None:
-    k, n, block = 64, 12, 32
+@pytest.mark.parametrize("k", [64, 72])
+def test_products_of_eight_bit_blocks(tmp_path: Path, k: int, zero: bool) -> None:
+    """Whole blocks, and rows that end inside one."""
+    n, block = 12, 32
+    blocks = -(-k // block)
     weights: Arrays = {
-        "w": RNG.integers(0, 256, (n, k // block, block)).astype(np.uint8),
-        "s": RNG.uniform(0.001, 0.02, n * k // block).astype(np.float32),
+        "w": RNG.integers(0, 256, (n, blocks, block)).astype(np.uint8),
+        "s": RNG.uniform(0.001, 0.02, n * blocks).astype(np.float32),
     }
     if zero:
-        weights["z"] = RNG.integers(0, 256, n * k // block).astype(np.uint8)
+        weights["z"] = RNG.integers(0, 256, n * blocks).astype(np.uint8)
     names = ["x", "w", "s", *(["z"] if zero else [])]
     options = {"K": k, "N": n, "block_size": block, "bits": 8}
     check(tmp_path, "MatMulNBits", names, {"x": real(3, 5, k)}, weights, behind=True, **options)

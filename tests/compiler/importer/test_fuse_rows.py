@@ -32,7 +32,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 from nnjit_studio.compiler.oracle.fixture import STORAGE, make_fixture
 from nnjit_studio.compiler.pipeline.wasm import compile_program
 from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl
-from nnjit_studio.compiler.recognize.quantised import recognize_4bit
+from nnjit_studio.compiler.recognize.quantised import recognize_blocks
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument
 from nnjit_studio.model import GenerationRequest
@@ -112,7 +112,7 @@ def test_wasm_makes_them_on_every_thread(programs: dict[str, Program], tier: str
 
 def in_two_steps(whole: Program, change: Callable[[Expr], Expr]) -> tuple[ProgramCall, ProgramCall]:
     """A row that is changed element by element, then its product as of a program, without more."""
-    product = recognize_4bit(whole)
+    product = recognize_blocks(whole)
     assert product is not None and product.row is not None
     row = Value("row", (1, 96), "f32")
     index = Var("i")

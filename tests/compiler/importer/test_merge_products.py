@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -117,19 +118,22 @@ def test_weights_that_two_layers_share_are_merged_once(tmp_path: Path) -> None:
 K, N = 64, 24
 
 
-def _four_bits(
-    path: Path, rows: int, zeros: bool, count: int, tail: list[object], **more: np.ndarray
-) -> Path:
-    """Products ``p0``, ``p1`` ... of one input with 4-bit weights, and what is made of them."""
+def _in_blocks(
+    path: Path, rows: int, zeros: bool, tail: list[object], widths: Sequence[int] = (4, 4),
+    **more: np.ndarray,
+) -> Path:  # fmt: skip
+    """Products ``p0``, ``p1`` ... of one input with weights in blocks of so many bits, and what is
+    made of them."""
     rng = np.random.default_rng(7)
     constants, nodes, n = {}, [], N
-    for i in range(count):
+    for i, bits in enumerate(widths):
         names = ["x", f"w{i}", f"s{i}", *([f"z{i}"] if zeros else [])]
-        constants[f"w{i}"] = rng.integers(0, 256, (n, K // 32, 16)).astype(np.uint8)
-        constants[f"s{i}"] = rng.uniform(0.01, 0.1, n * K // 32).astype(np.float32)
+        constants[f"w{i}"] = rng.integers(0, 256, (n, K // 32, 4 * bits)).astype(np.uint8)
+        drawn = rng.uniform(0.01, 0.1, n * K // 32).astype(np.float32)
+        constants[f"s{i}"] = drawn if bits == 4 else drawn / 256
         if zeros:
-            constants[f"z{i}"] = rng.integers(0, 256, n * K // 64).astype(np.uint8)
-        sizes = {"K": K, "N": n, "bits": 4, "block_size": 32, "domain": "com.microsoft"}
+            constants[f"z{i}"] = rng.integers(0, 256, n * K // 256 * bits).astype(np.uint8)
+        sizes = {"K": K, "N": n, "bits": bits, "block_size": 32, "domain": "com.microsoft"}
         nodes.append(helper.make_node("MatMulNBits", names, [f"p{i}"], **sizes))
     ports = {"x": [rows, K]}, {"y": [rows, N]}
     return save(path, [*nodes, *tail], *ports, {**constants, **more}, ("", "com.microsoft"))
@@ -153,11 +157,24 @@ def test_gate_and_up_in_4_bits_are_one_product(
 ) -> None:
     """Whichever of them comes first in the file."""
     tail = [*_silu(f"p{gate}", "g"), helper.make_node("Mul", ["g", f"p{1 - gate}"], ["y"])]
-    path = _four_bits(tmp_path / "gated.onnx", rows, zeros, 2, tail)
+    path = _in_blocks(tmp_path / "gated.onnx", rows, zeros, tail)
     x = {"x": np.random.default_rng(8).standard_normal((rows, K)).astype(np.float32)}
     built = check_against_onnxruntime(path, x)
     assert _four_bit_products(built) == [(rows, K, 2 * N)]
     assert [w.kind for w in built.workloads] == ["matmul_4bit", "gated"]
+
+
+@pytest.mark.parametrize("widths", [(8, 8), (4, 8)])
+def test_products_of_8_bits_are_one_but_not_of_8_and_4(
+    tmp_path: Path, widths: tuple[int, int]
+) -> None:
+    tail = [helper.make_node("Sub", ["p0", "p1"], ["y"])]
+    path = _in_blocks(tmp_path / "eight.onnx", 5, True, tail, widths)
+    x = {"x": np.random.default_rng(8).standard_normal((5, K)).astype(np.float32)}
+    built = check_against_onnxruntime(path, x)
+    sizes = sorted((w.kind, w.dims[2]) for w in built.workloads if "bit" in w.kind)
+    apart = [(f"matmul_{bits}bit", N) for bits in widths]
+    assert sizes == ([("matmul_8bit", 2 * N)] if widths == (8, 8) else apart)
 
 
 def test_4_bit_products_of_one_input_with_biases_are_one(tmp_path: Path) -> None:
@@ -169,7 +186,7 @@ def test_4_bit_products_of_one_input_with_biases_are_one(tmp_path: Path) -> None
         make("Mul", ["d", "p2"], ["y"]),
     ]
     bias = np.random.default_rng(9).standard_normal(N).astype(np.float32)
-    path = _four_bits(tmp_path / "three.onnx", 5, False, 3, tail, b=bias)
+    path = _in_blocks(tmp_path / "three.onnx", 5, False, tail, (4, 4, 4), b=bias)
     x = {"x": np.random.default_rng(8).standard_normal((5, K)).astype(np.float32)}
     built = check_against_onnxruntime(path, x)
     assert sum(dims[2] for dims in _four_bit_products(built)) == 3 * N
@@ -183,7 +200,7 @@ def test_a_gate_whose_result_others_read_keeps_its_end(tmp_path: Path) -> None:
         make("Softmax", ["g"], ["m"]),
         make("Add", ["h", "m"], ["y"]),
     ]
-    path = _four_bits(tmp_path / "read.onnx", 3, False, 2, tail)
+    path = _in_blocks(tmp_path / "read.onnx", 3, False, tail)
     x = {"x": np.random.default_rng(8).standard_normal((3, K)).astype(np.float32)}
     built = check_against_onnxruntime(path, x)
     assert _four_bit_products(built) == [(3, K, N), (3, K, N)]

@@ -14,7 +14,7 @@ from decoder_models import decoder
 from onnx import TensorProto, helper, numpy_helper, parser
 from onnxruntime.transformers.float16 import convert_float_to_float16
 from run_plan import run_by_kernels
-from test_quantised import four_bit_model
+from test_quantised import block_model
 
 from nnjit_studio.compiler.importer import BuiltModel, import_model
 from nnjit_studio.compiler.importer.generation import import_generation
@@ -209,7 +209,7 @@ def test_an_input_in_double_precision_is_given_in_single(tmp_path: Path) -> None
 
 
 def test_four_bit_weights_with_half_scales(tmp_path: Path) -> None:
-    model, feeds, _ = four_bit_model(tmp_path / "m.onnx", [3, 64], 21, 32, True)
+    model, feeds, _ = block_model(tmp_path / "m.onnx", [3, 64], 21, 32, True)
     half = convert_float_to_float16(model, disable_shape_infer=True)
     assert half.graph.input[0].type.tensor_type.elem_type == HALF
     onnx.save(half, tmp_path / "half.onnx")

@@ -321,7 +321,7 @@ def test_every_candidate_of_the_space_agrees_with_the_default_schedule(tmp_path:
 def test_untuned_kernels_come_from_the_template(tmp_path: Path, bits: int, m: int) -> None:
     path = tmp_path / "m.onnx"
     if bits == 4:
-        four_bit_model(path, [m, 64], 21, 32, True)
+        block_model(path, [m, 64], 21, 32, True)
     else:
         _dynamic_model(path, m, 64, 21)
     program = _matmul(import_model(path, tmp_path / "w.bin"))
@@ -347,45 +347,53 @@ def test_int8_has_a_limit_of_its_own() -> None:
     assert device.peak("simd128", "matmul_int8") == 80.0
 
 
-def four_bit_model(path: Path, shape, n: int, block: int, zeros: bool):
+def block_model(path: Path, shape, n: int, block: int, zeros: bool, bits: int = 4):
     """y = MatMulNBits(x, W) + bias; also the weights as float64."""
     rng = np.random.default_rng(block)
     k = shape[-1]
-    blocks = k // block
-    values = rng.integers(0, 16, (n, k)).astype(np.uint8)
-    zero = rng.integers(0, 16, (n, blocks + blocks % 2)).astype(np.uint8)
+    blocks, values_in_byte = k // block, 8 // bits
+    values = rng.integers(0, 1 << bits, (n, k)).astype(np.uint8)
+    zero = rng.integers(0, 1 << bits, (n, blocks + blocks % 2)).astype(np.uint8)
+    zero = zero if bits == 4 else zero[:, :blocks]
+
+    def packed(given):
+        return given if bits == 8 else given[:, ::2] | given[:, 1::2] << 4
+
     weights = {
-        "W": (values[:, ::2] | values[:, 1::2] << 4).reshape(n, blocks, block // 2),
-        "scale": rng.uniform(0.01, 0.1, n * blocks).astype(np.float32),
+        "W": packed(values).reshape(n, blocks, block // values_in_byte),
+        "scale": (rng.uniform(0.16, 1.6, n * blocks) / (1 << bits)).astype(np.float32),
         "bias": rng.standard_normal(n).astype(np.float32),
     }
     names = ["x", "W", "scale"]
     if zeros:
-        weights["zero"] = (zero[:, ::2] | zero[:, 1::2] << 4).reshape(-1)
+        weights["zero"] = packed(zero).reshape(-1)
         names.append("zero")
     make = helper.make_node
-    attributes = {"K": k, "N": n, "bits": 4, "block_size": block, "domain": "com.microsoft"}
+    attributes = {"K": k, "N": n, "bits": bits, "block_size": block, "domain": "com.microsoft"}
     nodes = [make("MatMulNBits", names, ["h"], **attributes), make("Add", ["h", "bias"], ["y"])]
     ports = [("x", TensorProto.FLOAT, shape)], [("y", TensorProto.FLOAT, [*shape[:-1], n])]
     model = _save(path, nodes, *ports, weights, ["com.microsoft"])
-    lowest = zero[:, :blocks] if zeros else np.full((n, blocks), 8)
+    lowest = zero[:, :blocks] if zeros else np.full((n, blocks), 1 << (bits - 1))
     scale = weights["scale"].reshape(n, blocks, 1).astype(np.float64)
     exact = (values.reshape(n, blocks, block) - lowest[..., None].astype(np.float64)) * scale
     feeds = {"x": rng.standard_normal(shape).astype(np.float32)}
     return model, feeds, feeds["x"].astype(np.float64) @ exact.reshape(n, k).T + weights["bias"]
 
 
+@pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("zeros", [False, True])
 @pytest.mark.parametrize(
     ("shape", "n", "block"),
     [((1, 64), 24, 32), ((2, 3, 48), 10, 16), ((7, 128), 21, 64), ((3, 256), 5, 128)],
 )
-def test_four_bit_weights(tmp_path: Path, shape, n: int, block: int, zeros: bool) -> None:
+def test_weights_in_blocks(
+    tmp_path: Path, shape, n: int, block: int, zeros: bool, bits: int
+) -> None:
     path, file = tmp_path / "m.onnx", tmp_path / "w.bin"
-    model, feeds, exact = four_bit_model(path, list(shape), n, block, zeros)
+    model, feeds, exact = block_model(path, list(shape), n, block, zeros, bits)
     built = import_model(path, file)
     (workload,) = built.workloads
-    assert workload.kind == "matmul_4bit" and workload.epilogue == ("bias",)
+    assert workload.kind == f"matmul_{bits}bit" and workload.epilogue == ("bias",)
     assert workload.dims == (int(np.prod(shape[:-1])), shape[-1], n)
     expected = exact_session(model).run(None, feeds)[0]
     np.testing.assert_allclose(expected, exact, atol=1e-3)  # the model says what the test means
@@ -408,9 +416,10 @@ def test_four_bit_weights(tmp_path: Path, shape, n: int, block: int, zeros: bool
             np.testing.assert_allclose(result, exact, atol=1e-4, err_msg=str(candidate))
 
 
-def test_four_bit_space(tmp_path: Path) -> None:
+@pytest.mark.parametrize("bits", [4, 8])
+def test_space_of_blocks(tmp_path: Path, bits: int) -> None:
     path = tmp_path / "m.onnx"
-    four_bit_model(path, [6, 64], 22, 16, True)
+    block_model(path, [6, 64], 22, 16, True, bits)
     built = import_model(path, tmp_path / "w.bin")
     program = _matmul(built)
     rng = np.random.default_rng(0)
@@ -427,7 +436,7 @@ def test_four_bit_space(tmp_path: Path) -> None:
 def test_a_four_bit_tile_that_does_not_fit_is_refused(tmp_path: Path, x0: int, r0: int) -> None:
     """Columns that are no whole vectors, and words that are no part of a block."""
     path = tmp_path / "m.onnx"
-    four_bit_model(path, [6, 64], 22, 16, True)
+    block_model(path, [6, 64], 22, 16, True)
     program = _matmul(import_model(path, tmp_path / "w.bin"))
     with pytest.raises(CompileError):
         compile_program(program, Candidate(x0, 2, r0, x0, 2, 64, "nm", True), "simd128")
@@ -435,7 +444,7 @@ def test_a_four_bit_tile_that_does_not_fit_is_refused(tmp_path: Path, x0: int, r
 
 def test_other_widths_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
-    model, _, _ = four_bit_model(path, [2, 64], 8, 32, False)
+    model, _, _ = block_model(path, [2, 64], 8, 32, False)
     bits = next(a for a in model.graph.node[0].attribute if a.name == "bits")
     for width, said in ((2, "4-bit"), (8, "rows of K bytes")):
         bits.i = width

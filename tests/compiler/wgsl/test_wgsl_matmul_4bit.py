@@ -6,9 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+import test_fold_views
 from run_plan_wgsl import run_by_documents
-from test_quantised import four_bit_model
+from test_quantised import exact_session, block_model
+from test_split_columns import SIZE, four_bit_attention
 from wgsl_harness import run_program
 
 from nnjit_studio.compiler.importer import import_model
@@ -39,8 +42,22 @@ SHAPES = [
 def test_a_model_untuned(
     tmp_path: Path, shape: list[int], n: int, block: int, zeros: bool, tier: str
 ) -> None:
+    _check_untuned(tmp_path, shape, n, block, zeros, tier)
+
+
+@pytest.mark.parametrize("tier", GPU_TIERS)
+@pytest.mark.parametrize(("shape", "n", "block"), [SHAPES[1], SHAPES[2], SHAPES[4]], ids=str)
+def test_a_model_of_8_bits_untuned(
+    tmp_path: Path, shape: list[int], n: int, block: int, tier: str
+) -> None:
+    _check_untuned(tmp_path, shape, n, block, tier == "wgsl", tier, 8)
+
+
+def _check_untuned(
+    tmp_path: Path, shape: list[int], n: int, block: int, zeros: bool, tier: str, bits: int = 4
+) -> None:
     file = tmp_path / "w.bin"
-    _, feeds, exact = four_bit_model(tmp_path / "m.onnx", shape, n, block, zeros)
+    _, feeds, exact = block_model(tmp_path / "m.onnx", shape, n, block, zeros, bits)
     built = import_model(tmp_path / "m.onnx", file)
     got = run_by_documents(built, file, feeds, tier)["y"]
     np.testing.assert_allclose(got, exact, atol=1e-4)
@@ -62,9 +79,26 @@ def test_a_model_untuned(
 )
 @pytest.mark.parametrize("tier", GPU_TIERS)
 def test_candidates(tmp_path: Path, rows: int, candidate: GpuCandidate, tier: str) -> None:
-    _, feeds, exact = four_bit_model(tmp_path / "m.onnx", [rows, 256], 72, 32, True)
+    _, feeds, exact = block_model(tmp_path / "m.onnx", [rows, 256], 72, 32, True)
     got = product_of(tmp_path / "m.onnx", feeds, candidate, tier)
     np.testing.assert_allclose(got, exact, atol=1e-4)
+
+
+@pytest.mark.parametrize(("rows", "tier"), [(5, "wgsl-subgroups"), (10, "wgsl")])
+def test_heads_that_stand_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, tier: str
+) -> None:
+    """By few rows and by tiles."""
+    monkeypatch.setattr(test_fold_views, "SEQUENCE", rows)
+    path, file = four_bit_attention(tmp_path / "m.onnx", True), tmp_path / "w.bin"
+    built = import_model(path, file)
+    width = test_fold_views.HEADS * SIZE
+    (kind,) = [w.kind for w in built.workloads if w.dims == (9, rows, width, SIZE)]
+    assert kind == "matmul_4bit"
+    feeds = {"x": np.random.default_rng(3).standard_normal((1, rows, width)).astype(np.float32)}
+    (expected,) = exact_session(onnx.load(path)).run(None, feeds)
+    got = run_by_documents(built, file, feeds, tier)["y"]
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
 
 
 def product_of(
@@ -101,19 +135,19 @@ def test_random_tiles_against_float64(tmp_path: Path) -> None:
         across, down = int(rng.choice([4, 8])), int(rng.choice([4, 8]))
         split = min(int(rng.choice([1, 2, 3, 4])), max(1, k // r1))
         c = GpuCandidate(x0, y0, r1, x0 * across, y0 * down, r1, split)
-        _, feeds, exact = four_bit_model(tmp_path / f"{case}.onnx", [rows, k], n, block, zeros)
+        _, feeds, exact = block_model(tmp_path / f"{case}.onnx", [rows, k], n, block, zeros)
         got = product_of(tmp_path / f"{case}.onnx", feeds, c, GPU_TIERS[-1])
         largest = np.max(np.abs(exact))
         assert np.max(np.abs(got - exact)) < 2e-6 * largest, (c, rows, k, n, block, zeros)
 
 
 def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
-    four_bit_model(tmp_path / "m.onnx", [1, 64], 32, 32, False)
+    block_model(tmp_path / "m.onnx", [1, 64], 32, 32, False)
     built = import_model(tmp_path / "m.onnx", tmp_path / "w.bin")
     (program,) = [p for p in built.programs.values() if isinstance(subject_of(p), Quantised)]
     with pytest.raises(CompileError, match="does not fit"):
         compile_wgsl(program, GpuCandidate(8, 1, 1, 32, 1, 64), "wgsl")
-    four_bit_model(tmp_path / "many.onnx", [24, 64], 32, 32, False)
+    block_model(tmp_path / "many.onnx", [24, 64], 32, 32, False)
     built = import_model(tmp_path / "many.onnx", tmp_path / "many.bin")
     (many,) = [p for p in built.programs.values() if isinstance(subject_of(p), Quantised)]
     for wrong in (GpuCandidate(4, 4, 4, 32, 32, 4), GpuCandidate(2, 4, 8, 32, 32, 8)):
@@ -125,7 +159,7 @@ def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
 
 def test_a_large_row_untuned_has_enough_bytes_under_way(tmp_path: Path) -> None:
     """As many as 4 TB/s bring in half a microsecond, by workgroups that any device runs."""
-    four_bit_model(tmp_path / "m.onnx", [1, 64], 24, 32, False)
+    block_model(tmp_path / "m.onnx", [1, 64], 24, 32, False)
     built = import_model(tmp_path / "m.onnx", tmp_path / "w.bin")
     (found,) = filter(None, map(subject_of, built.programs.values()))
     assert isinstance(found, Quantised)
