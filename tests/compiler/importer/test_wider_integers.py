@@ -1,4 +1,4 @@
-"""Integers of 16 bits and unsigned ones of 32 are computed in a wider dtype, and wrap as their own."""
+"""Integers of 16 bits and unsigned ones of 32 are computed in a wider dtype, and wrap."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from onnx import helper
 from run_plan import run_by_kernels
 
 from nnjit_studio.compiler.importer import import_model
+from nnjit_studio.compiler.onnx_file.native import native_session, widened
+from nnjit_studio.model.feeds import in_known_dtype
 
 OPERATORS = {
     "sum": ("Add", np.add), "difference": ("Sub", np.subtract), "product": ("Mul", np.multiply),
-    "largest": ("Max", np.maximum), "less": ("Less", np.less), "common": ("BitwiseAnd", np.bitwise_and),
+    "largest": ("Max", np.maximum), "less": ("Less", np.less),
+    "common": ("BitwiseAnd", np.bitwise_and),
 }  # fmt: skip
 
 
@@ -29,7 +32,11 @@ def test_results_are_those_of_the_dtype(dtype: type, tmp_path: Path) -> None:
     nodes += [helper.make_node("Cast", ["x"], ["number"], to=1)]
     nodes += [helper.make_node("BitwiseNot", ["x"], ["inverse"])]
     if limits.min == 0:
-        expected |= {"halves": x >> dtype(1), "doubles": x << dtype(1), "rest": x % np.maximum(y, 1)}
+        expected |= {
+            "halves": x >> dtype(1),
+            "doubles": x << dtype(1),
+            "rest": x % np.maximum(y, 1),
+        }
         nodes += [
             helper.make_node("BitShift", ["x", "one"], ["halves"], direction="RIGHT"),
             helper.make_node("BitShift", ["x", "one"], ["doubles"], direction="LEFT"),
@@ -46,8 +53,19 @@ def test_results_are_those_of_the_dtype(dtype: type, tmp_path: Path) -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
     onnx.save(model, tmp_path / "m.onnx")
     built = import_model(tmp_path / "m.onnx", tmp_path / "w.bin")
-    wide = np.int64 if dtype is np.uint32 else np.int32
-    feeds = {"x": x.astype(wide), "y": y.astype(wide)}
+    feeds = {"x": in_known_dtype(x), "y": in_known_dtype(y)}
+    assert feeds["x"].dtype == (np.int64 if dtype is np.uint32 else np.int32)
     got = run_by_kernels(built, tmp_path / "w.bin", feeds, "simd128")
     for name, values in expected.items():
         np.testing.assert_array_equal(got[name], values, name)
+
+
+def test_native_sessions_get_the_dtype_of_their_own() -> None:
+    port = helper.make_tensor_value_info("x", onnx.TensorProto.UINT16, [2])
+    result = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [2])
+    node = helper.make_node("Cast", ["x"], ["y"], to=onnx.TensorProto.FLOAT)
+    graph = helper.make_graph([node], "g", [port], [result])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    session = native_session(model.SerializeToString())
+    given = widened(session, {"x": np.array([7, 65535], np.int32)})
+    np.testing.assert_array_equal(session.run(None, given)[0], [7, 65535])

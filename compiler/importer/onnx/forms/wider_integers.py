@@ -54,6 +54,7 @@ def _held(
 ) -> Iterator[onnx.NodeProto]:
     """The node, and what brings its results back to the range that they had."""
     results = [(i, name, types[name]) for i, name in enumerate(node.output) if name in types]
+    node.name = node.name or node.output[0]  # as it is called where it is refused
     for i, name, _ in results:
         node.output[i] = f"{name}//whole"
     yield node
