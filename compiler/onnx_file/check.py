@@ -23,7 +23,7 @@ from nnjit_studio.compiler.onnx_file.external import (
 )
 from nnjit_studio.compiler.onnx_file.native import native_session
 from nnjit_studio.compiler.onnx_file.order import check_count, name_graphs, put_in_order
-from nnjit_studio.compiler.onnx_file.ports import take_scores, take_single
+from nnjit_studio.compiler.onnx_file.ports import take_known, take_scores
 from nnjit_studio.errors import ModelError, NnjitError, UnsupportedOpError
 
 WASM_BYTES = 4 * 2**30
@@ -87,7 +87,7 @@ def load_model(path: Path) -> onnx.ModelProto:
             f"{path.name!r} is not a valid ONNX model: {reason}", "Export it again."
         ) from e
     take_scores(model)
-    take_single(model)
+    take_known(model)
     return model
 
 

@@ -7,15 +7,15 @@ from collections.abc import Iterable
 import onnx
 from onnx import TensorProto
 
-from nnjit_studio.compiler.onnx_file.ports import dims_of
+from nnjit_studio.compiler.onnx_file.ports import WIDER, dims_of
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 from nnjit_studio.model import GivenShapes
 
 _KNOWN = (
-    TensorProto.UNDEFINED, TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE,
-    TensorProto.INT64, TensorProto.INT32, TensorProto.INT8, TensorProto.UINT8, TensorProto.BOOL,
+    TensorProto.UNDEFINED, TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT64,
+    TensorProto.INT32, TensorProto.INT8, TensorProto.UINT8, TensorProto.BOOL, *WIDER,
 )  # fmt: skip
-"""Dtypes of ports; those in float64 are float32 later."""
+"""Dtypes of ports; some become wider or narrower later."""
 
 
 def fix_input_shapes(model: onnx.ModelProto, given: GivenShapes) -> dict[str, tuple[int, ...]]:

@@ -46,7 +46,14 @@ def native_session(
     return onnxruntime.InferenceSession(model, given, providers=["CPUExecutionProvider"])
 
 
+_OWN: Mapping[str, Any] = {
+    "tensor(double)": np.float64, "tensor(int16)": np.int16,
+    "tensor(uint16)": np.uint16, "tensor(uint32)": np.uint32,
+}  # fmt: skip
+"""Dtypes of inputs that are given in another one."""
+
+
 def widened(session: Any, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """The arrays with those of float64 inputs in that, which are float32 everywhere else here."""
-    wide = {port.name for port in session.get_inputs() if port.type == "tensor(double)"}
-    return {n: a.astype(np.float64) if n in wide else a for n, a in feeds.items()}
+    """The arrays in the dtypes of the session's inputs, which are others everywhere else here."""
+    own = {port.name: _OWN[port.type] for port in session.get_inputs() if port.type in _OWN}
+    return {n: a.astype(own.get(n, a.dtype), copy=False) for n, a in feeds.items()}

@@ -9,6 +9,11 @@ from onnx import TensorProto, helper
 
 _NAMELESS = ("", "?", "-1", "0", "None", "unk")
 """What exporters write as the name of a dimension that they know nothing of."""
+WIDER = {
+    TensorProto.DOUBLE: TensorProto.FLOAT, TensorProto.INT16: TensorProto.INT32,
+    TensorProto.UINT16: TensorProto.INT32, TensorProto.UINT32: TensorProto.INT64,
+}  # fmt: skip
+"""Dtypes that no kernel has, and those in which such numbers are given and computed."""
 
 
 def dims_of(port: onnx.ValueInfoProto) -> list[int | str]:
@@ -29,8 +34,8 @@ def dims_of(port: onnx.ValueInfoProto) -> list[int | str]:
     return dims
 
 
-def take_single(model: onnx.ModelProto) -> None:
-    """Let float64 inputs be given in float32, with a Cast behind each.
+def take_known(model: onnx.ModelProto) -> None:
+    """Let inputs of dtypes that no kernel has be given in another one, with a Cast behind each.
 
     Everything here computes in single precision. ONNX Runtime, from the same model, computes in
     double precision on the same numbers.
@@ -38,20 +43,18 @@ def take_single(model: onnx.ModelProto) -> None:
     graph = model.graph
     weights = {t.name for t in graph.initializer}
     wide = {
-        port.name: f"{port.name}//f64"
+        port.name: (f"{port.name}//given", port.type.tensor_type.elem_type)
         for port in graph.input
-        if port.type.tensor_type.elem_type == TensorProto.DOUBLE and port.name not in weights
+        if port.type.tensor_type.elem_type in WIDER and port.name not in weights
     }
     if not wide or not any(i.domain in ("", "ai.onnx") for i in model.opset_import):
         return  # a model without ONNX's own operators has no Cast, and is refused by name
     for port in (*graph.input, *graph.output):
         if port.name in wide:  # an output that is an input is as it was given
-            port.type.tensor_type.elem_type = TensorProto.FLOAT
-    nodes = [
-        helper.make_node("Cast", [n], [to], to, to=TensorProto.DOUBLE) for n, to in wide.items()
-    ]
+            port.type.tensor_type.elem_type = WIDER[wide[port.name][1]]
+    nodes = [helper.make_node("Cast", [n], [to], to, to=kind) for n, (to, kind) in wide.items()]
     nodes += graph.node
-    _rename(graph, wide)
+    _rename(graph, {name: to for name, (to, _) in wide.items()})
     del graph.node[:]
     graph.node.extend(nodes)
 

@@ -21,6 +21,8 @@ VOCABULARY = 1000
 _BAD_ZIP = (zipfile.BadZipFile, zlib.error, NotImplementedError)
 _LEAST_UNPACKED, _RATIO = 256 << 20, 20
 """Bytes that any file of arrays may unpack to, and times its size from there on."""
+_GIVEN_AS = {"float64": "float32", "int16": "int32", "uint16": "int32", "uint32": "int64"}
+"""Dtypes of arrays that no input has here, and those in which they are given."""
 
 
 def values_of(feeds: Mapping[str, NDArray[Any]]) -> dict[str, int]:
@@ -80,7 +82,7 @@ def session_feeds(session: Any, dims: Mapping[str, int]) -> dict[str, NDArray[An
 
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """All arrays of an ``.npz`` file by name, float64 as float32.
+    """All arrays of an ``.npz`` file by name, in dtypes that inputs have here.
 
     Raises
     ------
@@ -98,7 +100,7 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
                 "Write it with numpy.savez, uncompressed.",
             )
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            return {name: _single(arrays[name]) for name in arrays.files}
+            return {name: in_known_dtype(arrays[name]) for name in arrays.files}
     except FileNotFoundError as e:
         raise UserError(f"There is no file {str(path)!r}.", "Check the path.") from e
     except (OSError, EOFError, MemoryError, ValueError, TypeError, *_BAD_ZIP) as e:
@@ -107,6 +109,6 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
         ) from e
 
 
-def _single(array: NDArray[Any]) -> NDArray[Any]:
-    """NumPy's floats are float64 unless it is told otherwise; no input here is."""
-    return array.astype(np.float32) if array.dtype == np.float64 else array
+def in_known_dtype(array: NDArray[Any]) -> NDArray[Any]:
+    """The array itself, or in the dtype in which an input of its own is given."""
+    return array.astype(_GIVEN_AS.get(str(array.dtype), array.dtype), copy=False)

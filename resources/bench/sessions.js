@@ -27,6 +27,9 @@ export async function openOurs(manifest, threads, provider = "wasm") {
   return { session, feeds: feedsOf(Tensor), threads, tier: session.tier };
 }
 
+/** @type {Record<string, any>} dtypes of inputs that are given in another one, as no kernel has them */
+const OWN = { float64: Float64Array, int16: Int16Array, uint16: Uint16Array, uint32: Uint32Array };
+
 /** @type {Map<string, Promise<any>>} by the files of its package and modules in the place of its own */
 const builds = new Map();
 /** @type {any} the last one */
@@ -52,9 +55,12 @@ export async function openOnnxRuntime(model, threads, { externalData = [], provi
     ...(externalData.length ? { externalData } : {}),
     ...(kept.length ? { preferredOutputLocation: Object.fromEntries(kept.map((name) => [name, "gpu-buffer"])) } : {}),
   });
-  const wide = new Set((session.inputMetadata ?? []).filter((/** @type {any} */ m) => m.type === "float64").map((/** @type {any} */ m) => m.name));
-  /** Inputs in float64 have float32 here. @param {Input} i */
-  const widened = (i) => (wide.has(i.name) ? { ...i, type: "float64", data: Float64Array.from(i.data) } : i);
+  const types = new Map((session.inputMetadata ?? []).map((/** @type {any} */ m) => [m.name, m.type]));
+  /** @param {Input} i */
+  const widened = (i) => {
+    const type = types.get(i.name);
+    return type in OWN ? { ...i, type, data: OWN[type].from(i.data, Number) } : i;
+  };
   return { session, feeds: (inputs) => feedsOf(ort.Tensor)(inputs.map(widened)), threads: ort.env.wasm.numThreads };
 }
 

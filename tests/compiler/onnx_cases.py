@@ -25,6 +25,7 @@ from run_plan import run_by_kernels
 from nnjit_studio.compiler.importer import import_model
 from nnjit_studio.compiler.onnx_file.native import native_session
 from nnjit_studio.errors import ModelError
+from nnjit_studio.model.feeds import in_known_dtype
 
 TABLE = Path(__file__).parents[2] / "docs" / "onnx-cases.md"
 _BEGIN, _END = "<!-- table -->\n", "<!-- end of table -->\n"
@@ -93,7 +94,8 @@ def _outcome(case: OnnxCase, model: onnx.ModelProto, folder: Path, tier: str) ->
     onnx.save(model, str(path))
     try:
         built = import_model(path, weights)
-        got = run_by_kernels(built, weights, case.feeds, tier)
+        feeds = {n: in_known_dtype(np.asarray(a)) for n, a in case.feeds.items()}
+        got = run_by_kernels(built, weights, feeds, tier)
     except ModelError as e:
         return Outcome(case, REFUSED, e.error)
     except Exception as e:
@@ -109,9 +111,7 @@ def _outcome(case: OnnxCase, model: onnx.ModelProto, folder: Path, tier: str) ->
 def _difference(case: OnnxCase, got: dict[str, Any], expected: dict[str, Any]) -> str:
     absolute = 5e-7 if case.name in NEAR_ZERO else case.absolute
     for name, wanted in expected.items():
-        array = np.asarray(wanted)
-        if array.dtype == np.float64:  # which the program gives as float32
-            array = array.astype(np.float32)
+        array = in_known_dtype(np.asarray(wanted))
         try:
             assert got[name].dtype == array.dtype, (got[name].dtype, array.dtype)
             np.testing.assert_allclose(got[name], array, case.relative, absolute, strict=True)

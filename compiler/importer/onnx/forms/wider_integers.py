@@ -1,0 +1,71 @@
+"""Integers that no kernel has, of 16 bits and unsigned ones of 32: in the next wider dtype.
+
+Each result is brought back to the range of its own dtype, so sums and products wrap as they do
+there. What reads and writes such a tensor at the edge of the model has the wider dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, TensorProto, helper, numpy_helper
+
+from nnjit_studio.compiler.importer.onnx.decompose import types_of
+from nnjit_studio.compiler.onnx_file.arrays import array_of
+from nnjit_studio.compiler.onnx_file.ports import WIDER
+
+_INTEGERS = {narrow: wide for narrow, wide in WIDER.items() if narrow != TensorProto.DOUBLE}
+
+
+def wider_integers(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model itself, without tensors of these dtypes; control flow must be flat."""
+    graph = model.graph
+    tensors = [*graph.initializer, *(a.t for n in graph.node for a in n.attribute if _holds(a))]
+    ports = [*graph.input, *graph.output]
+    named = [a for n in graph.node for a in n.attribute if a.name in ("to", "dtype")]
+    named = [a for a in named if a.i in _INTEGERS]
+    narrow = [t for t in tensors if t.data_type in _INTEGERS]
+    if not (narrow or named or any(p.type.tensor_type.elem_type in _INTEGERS for p in ports)):
+        return model
+    types = {name: dtype for name, (dtype, _) in types_of(model).items() if dtype in _INTEGERS}
+    for tensor in narrow:
+        wide = helper.tensor_dtype_to_np_dtype(_INTEGERS[tensor.data_type])
+        tensor.CopyFrom(numpy_helper.from_array(array_of(tensor).astype(wide), tensor.name))
+    for attribute in named:
+        attribute.i = _INTEGERS[attribute.i]
+    for port in ports:
+        kind = port.type.tensor_type
+        kind.elem_type = _INTEGERS.get(kind.elem_type, kind.elem_type)
+    nodes = [made for node in graph.node for made in _held(graph, node, types)]
+    del graph.value_info[:]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    return model
+
+
+def _holds(attribute: AttributeProto) -> bool:
+    return bool(attribute.type == AttributeProto.TENSOR)
+
+
+def _held(
+    graph: onnx.GraphProto, node: onnx.NodeProto, types: dict[str, int]
+) -> Iterator[onnx.NodeProto]:
+    """The node, and what brings its results back to the range that they had."""
+    results = [(i, name, types[name]) for i, name in enumerate(node.output) if name in types]
+    node.name = node.name or node.output[0]  # as it is called where it is refused
+    for i, name, _ in results:
+        node.output[i] = f"{name}//whole"
+    yield node
+    for _, name, dtype in results:
+        limits = np.iinfo(helper.tensor_dtype_to_np_dtype(dtype))
+        wide = helper.tensor_dtype_to_np_dtype(_INTEGERS[dtype])
+        for part, value in (("low", limits.min), ("count", limits.max - limits.min + 1)):
+            graph.initializer.append(
+                numpy_helper.from_array(np.array(value, wide), f"{name}//{part}")
+            )
+        steps = (("Sub", "whole", "low"), ("Mod", "above", "count"), ("Add", "rest", "low"))
+        names = (f"{name}//above", f"{name}//rest", name)
+        for (op, x, y), made in zip(steps, names, strict=True):
+            yield helper.make_node(op, [f"{name}//{x}", f"{name}//{y}"], [made], made)
