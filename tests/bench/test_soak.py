@@ -36,7 +36,7 @@ class FakeBench:
         self.model = model
         self.texts = 0
 
-    def native_decoder(self, path: Path, prompt: list[int]) -> None:
+    def native_decoder(self, path: Path, prompt: list[int], half_cache: bool) -> None:
         self.texts += 1
 
     def native_tokens(self, tokens: list[int]) -> list[tuple[int, float]]:

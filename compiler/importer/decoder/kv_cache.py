@@ -79,7 +79,8 @@ def decode_over_cache(
 ) -> CacheLayout:
     """Turn a step of fixed shapes, one token behind ``capacity - 1``, into one over the cache.
 
-    ``half`` keeps a past in f16 where the file has it so.
+    ``half`` keeps a past in f16 where the file has it so. An odd number of slots stays in f32: two
+    lines of keys would share a word, which two threads of a GPU must not write.
 
     Raises
     ------
@@ -92,6 +93,7 @@ def decode_over_cache(
     for past, node in joins.items():
         if graph.reads_as_columns(node.output[0], (1, past.heads, capacity, past.width)):
             columns.add(past.input)
+    half = half and capacity % 2 == 0
     halves = frozenset(p.input for p in decoder.pasts if half and p.half)
     layout = CacheLayout(capacity, frozenset(columns), halves)
     for past, node in joins.items():
