@@ -37,10 +37,11 @@ class NativeChoice:
 class NativeDecoder:
     """Follows a text token by token with the past as the model returns it.
 
-    A past of fixed size is filled from its first slot on, the rest masked.
+    A past of fixed size is filled from its first slot on, the rest masked. With ``half_cache`` it
+    is rounded to f16 after each run, for files that have it so but are computed in f32 here.
     """
 
-    def __init__(self, path: Path, prompt: Sequence[int]) -> None:
+    def __init__(self, path: Path, prompt: Sequence[int], half_cache: bool = False) -> None:
         import onnx
 
         from nnjit_studio.compiler.importer.decoder.branches import has_branches, take_branch
@@ -67,6 +68,7 @@ class NativeDecoder:
             p.input: np.zeros((1, p.heads, fixed, p.width), self._types[p.input])
             for p in self._decoder.pasts
         }
+        self._half_cache = half_cache
         self._length = 0
         self._waiting = list(prompt)
 
@@ -106,6 +108,8 @@ class NativeDecoder:
         names = [decoder.logits, *(p.output for p in decoder.pasts)]
         logits, *presents = self._session.run(names, {**feeds, **self._pasts})
         for past, present in zip(decoder.pasts, presents, strict=True):
+            if self._half_cache:
+                present = present.astype(np.float16).astype(present.dtype)
             if decoder.past is None:
                 self._pasts[past.input] = present
             elif self._length < slots:

@@ -13,6 +13,7 @@ from nnjit_studio.compiler.ir.affine import LinearForm, linear_expr, linear_form
 from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
     Binary,
+    Buffer,
     Cast,
     Const,
     Expr,
@@ -87,7 +88,7 @@ def sum_of_products(
 ) -> SumOfProducts | None:
     """Read a stage as a sum of products of two inputs that are computed in f32, if it is one.
 
-    Constant inputs may be ``stored`` in these dtypes, too.
+    Constant inputs may be ``stored`` in these dtypes, too, and a decoder's cache in f16.
     """
     extents = stage.extents
     if len(stage.body) != 1 or len(stage.init) != 1:
@@ -128,9 +129,13 @@ def sum_of_products(
         views.append(View(load.buffer, index, zero))
     target = View(store.buffer, form)
     buffers = [program.buffer(v.buffer) for v in (target, *views)]
-    if any(b.dtype != "f32" and not (b.constant and b.dtype in stored) for b in buffers):
+    if any(b.dtype != "f32" and not _storable(b, stored) for b in buffers):
         return None
     return SumOfProducts(stage, target, views[0], views[1], scale)
+
+
+def _storable(buffer: Buffer, stored: Container[str]) -> bool:
+    return buffer.dtype in stored and (buffer.constant or buffer.dtype == "f16")
 
 
 def _radix(form: LinearForm, extents: Mapping[str, int]) -> dict[str, int] | None:

@@ -183,7 +183,8 @@ def make_text(
     if options.bundle is not None:
         note(f"wrote {jobs.export(bench.model, options.bundle)}")
     if options.check:
-        bench.process.native_decoder(bench.model.current.path, prompt)
+        opened = bench.model.current
+        bench.process.native_decoder(opened.path, prompt, opened.plan.half_cache)
         summary["check"] = compare(made, bench.process.native_tokens([t.id for t in made]))
     return summary
 

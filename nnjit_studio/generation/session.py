@@ -122,7 +122,8 @@ class TextSession:
             page.compiler_killed_on_cancel(),
         ):
             phase("starting native ONNX Runtime")
-            page.process.native_decoder(request.path, request.ids)
+            half = self._model.current.plan.half_cache
+            page.process.native_decoder(request.path, request.ids, half)
             phase("following the text in native ONNX Runtime")
             return compare(made, page.process.native_tokens([t.id for t in made]))
 

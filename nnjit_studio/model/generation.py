@@ -49,6 +49,8 @@ class GenerationRequest:
     """Path of a model of the prefill alone, for a decoder of fixed shapes; empty for none."""
     half_weights: bool = False
     """Whether weights are rounded to f16 where that is cheap to read."""
+    half_cache: bool = False
+    """Whether a cache that the file has in f16 stays so."""
 
 
 @dataclass(frozen=True)

@@ -190,6 +190,11 @@ class Plan:
     gpu_steps: tuple[PlanStep, ...] = ()
 
     @property
+    def half_cache(self) -> bool:
+        """Whether a decoder's cache is kept in f16."""
+        return any(s.append is not None and s.append.nbytes == 2 for s in self.steps)
+
+    @property
     def input_specs(self) -> tuple[TensorSpec, ...]:
         return tuple(port.spec for port in self.inputs)
 

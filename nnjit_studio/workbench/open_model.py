@@ -176,7 +176,9 @@ def import_decoder(
     """
     weights = page.weights_file()
     with _importing(page, weights):
-        request = replace(request, half_weights=page.importing.half_weights)
+        # Wasm would widen each element of a cache in f16 at every token.
+        halves, gpu = page.importing.half_weights, page.backend.is_gpu
+        request = replace(request, half_weights=halves, half_cache=gpu)
         facts, programs = page.process.import_generation(path, weights, request, on_phase)
         named = dict(zip((MAIN, PREFILL, EXTEND), programs, strict=False))
         opened = OpenModel(path, named, generation=facts)

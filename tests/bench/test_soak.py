@@ -19,7 +19,7 @@ class FakeText:
         logits = PlanPort(TensorSpec("logits", (1, 1, 50), "f32"), 0)
         self.decoder = Generation(capacity, 8, "ids", "mask", "logits")
         self.current = SimpleNamespace(
-            plan=SimpleNamespace(outputs=(logits,)), path=Path("gpt.onnx")
+            plan=SimpleNamespace(outputs=(logits,), half_cache=False), path=Path("gpt.onnx")
         )
         self.prompts: list[list[int]] = []
 
@@ -36,7 +36,7 @@ class FakeBench:
         self.model = model
         self.texts = 0
 
-    def native_decoder(self, path: Path, prompt: list[int]) -> None:
+    def native_decoder(self, path: Path, prompt: list[int], half_cache: bool) -> None:
         self.texts += 1
 
     def native_tokens(self, tokens: list[int]) -> list[tuple[int, float]]:

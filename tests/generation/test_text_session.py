@@ -185,7 +185,7 @@ def test_only_greedy_texts_are_compared(bench: Workbench, monkeypatch: pytest.Mo
     monkeypatch.setattr(bench.process, "native_tokens", lambda ids: choices)
     found = texts.check(silent)
     assert (found["same"], found["ties"], found["wrong"]) == (1, 1, 1)
-    assert asked == [(Path("d.onnx"), (1, 2))]
+    assert asked == [(Path("d.onnx"), (1, 2), False)]
 
 
 def test_a_graph_without_room_for_a_past_is_known_for_none() -> None:

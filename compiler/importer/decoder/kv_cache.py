@@ -70,10 +70,17 @@ class CacheLayout:
 
     capacity: int
     columns: frozenset[str]
+    halves: frozenset[str]
+    """Those that are kept in f16."""
 
 
-def decode_over_cache(model: onnx.ModelProto, decoder: Decoder, capacity: int) -> CacheLayout:
+def decode_over_cache(
+    model: onnx.ModelProto, decoder: Decoder, capacity: int, half: bool
+) -> CacheLayout:
     """Turn a step of fixed shapes, one token behind ``capacity - 1``, into one over the cache.
+
+    ``half`` keeps a past in f16 where the file has it so. An odd number of slots stays in f32: two
+    lines of keys would share a word, which two threads of a GPU must not write.
 
     Raises
     ------
@@ -82,12 +89,15 @@ def decode_over_cache(model: onnx.ModelProto, decoder: Decoder, capacity: int) -
     """
     graph = _Rewriting(model)
     columns = set()
-    for past in decoder.pasts:
-        node = graph.join_of(past)
+    joins = {past: graph.join_of(past) for past in decoder.pasts}
+    for past, node in joins.items():
         if graph.reads_as_columns(node.output[0], (1, past.heads, capacity, past.width)):
             columns.add(past.input)
-        graph.append(node, past, past.input in columns)
-    layout = CacheLayout(capacity, frozenset(columns))
+    half = half and capacity % 2 == 0
+    halves = frozenset(p.input for p in decoder.pasts if half and p.half)
+    layout = CacheLayout(capacity, frozenset(columns), halves)
+    for past, node in joins.items():
+        graph.append(node, past, layout)
     graph.add_input(SLOT, TensorProto.INT64, (1,))
     graph.set_caches(decoder, layout)
     graph.finish(model)
@@ -112,13 +122,8 @@ def prefill_over_cache(
         if past.output not in outputs:
             raise ModelError(f"The prefill model has no output {past.output!r}.", EXPORT_AGAIN)
         new = graph.without_empty(past.output)
-        columns = past.input in layout.columns
         kept = f"{past.output}//cache"
-        graph.nodes.append(
-            helper.make_node(
-                APPEND_OP, [past.input, new], [kept], kept, domain=DOMAIN, columns=int(columns)
-            )
-        )
+        graph.nodes += _appended(past, layout, new, kept)
         outputs[past.output].name = kept
     last = graph.gather_last(decoder.logits) if rows > 1 else ""
     graph.set_caches(decoder, layout)
@@ -143,15 +148,10 @@ def extend_over_cache(
     outputs = {o.name: o for o in model.graph.output}
     for past in decoder.pasts:
         node = graph.join_of(past)
-        kept, columns = f"{past.output}//cache", past.input in layout.columns
-        graph.nodes.append(
-            helper.make_node(
-                APPEND_OP, [past.input, node.input[1], SLOT], [kept], kept, domain=DOMAIN,
-                columns=int(columns),
-            )
-        )  # fmt: skip
+        kept = f"{past.output}//cache"
+        graph.nodes += _appended(past, layout, node.input[1], kept, SLOT)
         outputs[past.output].name = kept
-        graph.read_slots(node, past, layout.capacity - rows, columns)
+        graph.read_slots(node, past, layout, rows)
     last = graph.gather_last(decoder.logits)
     graph.add_input(SLOT, TensorProto.INT64, (1,))
     graph.set_caches(decoder, layout)
@@ -216,9 +216,7 @@ class _Rewriting:
 
         A scale on the way is moved to the queries, because it would touch the whole cache.
         """
-        given = {o.name for o in self.graph.output}
-        used = [n for n in self.readers(name) if not (_copies(n) and n.output[0] in given)]
-        paths = [self._path(name, reader, shape) for reader in used]
+        paths = [self._path(name, reader, shape) for reader in self._users(name)]
         if not paths or any(path is None for path in paths):
             return False
         for nodes, scale, product in (path for path in paths if path is not None):
@@ -231,6 +229,11 @@ class _Rewriting:
                 self.nodes.insert(self.nodes.index(product), node)
                 product.input[0] = scaled
         return True
+
+    def _users(self, name: str) -> list[Any]:
+        """The readers of a value that are more than a copy of it as an output."""
+        given = {o.name for o in self.graph.output}
+        return [n for n in self.readers(name) if not (_copies(n) and n.output[0] in given)]
 
     def _path(
         self, name: str, reader: Any, shape: tuple[int, ...]
@@ -268,20 +271,22 @@ class _Rewriting:
                 return None
             node = followers[0]
 
-    def append(self, concat: Any, past: Past, columns: bool) -> None:
-        """An append in place of the Concat."""
-        node = helper.make_node(
-            APPEND_OP,
-            [past.input, concat.input[1], SLOT],
-            [concat.output[0]],
-            concat.name or concat.output[0],
-            domain=DOMAIN,
-            columns=int(columns),
-        )
-        self.nodes[self.nodes.index(concat)] = node
+    def append(self, concat: Any, past: Past, layout: CacheLayout) -> None:
+        """An append in place of the Concat; who reads a cache in f16 reads it widened."""
+        name = concat.output[0]
+        nodes = _appended(past, layout, concat.input[1], name, SLOT)
+        if past.input in layout.halves:
+            wide = f"{name}//f32"
+            for reader in self._users(name):
+                reader.input[:] = [wide if given == name else given for given in reader.input]
+            nodes.append(_cast(name, wide, TensorProto.FLOAT))
+        at = self.nodes.index(concat)
+        self.nodes[at : at + 1] = nodes
 
-    def read_slots(self, join: Any, past: Past, count: int, columns: bool) -> None:
-        """Join the first slots of a cache, in place of a past."""
+    def read_slots(self, join: Any, past: Past, layout: CacheLayout, rows: int) -> None:
+        """Join all slots of a cache but ``rows``, in place of a past."""
+        columns = past.input in layout.columns
+        count = layout.capacity - rows
         slots = f"{past.input}//slots"
         bounds = []
         for name, value in (("begin", 0), ("end", count), ("axis", 3 if columns else 2)):
@@ -290,8 +295,12 @@ class _Rewriting:
             self.graph.initializer.append(numpy_helper.from_array(array, bounds[-1]))
         nodes = [helper.make_node("Slice", [past.input, *bounds], [slots], slots)]
         if columns:
-            rows = f"{past.input}//rows"
-            nodes.append(helper.make_node("Transpose", [slots], [rows], rows, perm=[0, 1, 3, 2]))
+            turned = f"{past.input}//rows"
+            nodes.append(
+                helper.make_node("Transpose", [slots], [turned], turned, perm=[0, 1, 3, 2])
+            )
+        if past.input in layout.halves:
+            nodes.append(_cast(nodes[-1].output[0], f"{past.input}//f32", TensorProto.FLOAT))
         at = self.nodes.index(join)
         self.nodes[at:at] = nodes
         join.input[0] = nodes[-1].output[0]
@@ -350,7 +359,8 @@ class _Rewriting:
         for past in decoder.pasts:
             tail = (layout.capacity, past.width)
             shape = (1, past.heads, *(tail[::-1] if past.input in layout.columns else tail))
-            ports.append(helper.make_tensor_value_info(past.input, TensorProto.FLOAT, shape))
+            element = TensorProto.FLOAT16 if past.input in layout.halves else TensorProto.FLOAT
+            ports.append(helper.make_tensor_value_info(past.input, element, shape))
         del self.graph.input[:]
         self.graph.input.extend(ports)
         weights = [t for t in self.graph.initializer if t.name not in pasts]
@@ -363,6 +373,22 @@ class _Rewriting:
         del self.graph.value_info[:]
         del self.graph.node[:]
         self.graph.node.extend(self.nodes)
+
+
+def _appended(past: Past, layout: CacheLayout, rows: str, kept: str, *slot: str) -> list[Any]:
+    """The nodes that write new rows into a cache; ``kept`` is the cache then."""
+    nodes = []
+    if past.input in layout.halves:
+        nodes.append(_cast(rows, f"{kept}//f16", TensorProto.FLOAT16))
+        rows = nodes[-1].output[0]
+    columns = int(past.input in layout.columns)
+    inputs = [past.input, rows, *slot]
+    append = helper.make_node(APPEND_OP, inputs, [kept], kept, domain=DOMAIN, columns=columns)
+    return [*nodes, append]
+
+
+def _cast(name: str, made: str, dtype: int) -> Any:
+    return helper.make_node("Cast", [name], [made], made, to=dtype)
 
 
 def _copies(node: Any) -> bool:

@@ -43,6 +43,8 @@ class Past:
     output: str
     heads: int
     width: int
+    half: bool
+    """Whether the file has it in f16."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ def _pasts(graph: Any, inputs: Mapping[str, Any]) -> Iterator[Past]:
             raise ModelError(
                 f"The past input {past!r} leaves its heads or their width open.", EXPORT_AGAIN
             )
-        yield Past(past, given[0], heads, width)
+        yield Past(past, given[0], heads, width, _is_half(inputs[past]))
 
 
 def _grouped_pasts(graph: Any, inputs: Mapping[str, Any]) -> Iterator[Past]:
@@ -156,7 +158,11 @@ def _grouped_pasts(graph: Any, inputs: Mapping[str, Any]) -> Iterator[Past]:
             width = width or (2 * int(table[1]) if table else None)
             if width is None:
                 raise ModelError(f"The width of the past {past!r} is not known.", EXPORT_AGAIN)
-            yield Past(past, output, shared, width)
+            yield Past(past, output, shared, width, _is_half(inputs[past]))
+
+
+def _is_half(port: Any) -> bool:
+    return bool(port.type.tensor_type.elem_type == onnx.TensorProto.FLOAT16)
 
 
 def _turns(graph: Any) -> bool:

@@ -5,7 +5,8 @@ all of its consumers, where each is a matmul that still reads neighbours (column
 of B, or both operands along the reduction), is elementwise and reads rows, or
 is a view itself; or else, if it only permutes, into the matmul that produces
 its input, where that still writes neighbouring columns. Attention's head
-splits, scales, merges and the transpose of K vanish so.
+splits, scales, merges and the transpose of K vanish so, and the widening of a
+cache in f16.
 """
 
 from __future__ import annotations
@@ -13,23 +14,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nnjit_studio.compiler.importer.program.views import View, in_parts, view_of, with_buffer
+from nnjit_studio.compiler.importer.program.views import (
+    View,
+    in_parts,
+    stored_as,
+    view_of,
+    with_buffer,
+)
 from nnjit_studio.compiler.ir.affine import linear_form, loads, stride
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.recognize.matmul import recognize
-from nnjit_studio.compiler.tvm_adapter import ImportedCalls, Origin, ProgramCall
+from nnjit_studio.compiler.tvm_adapter import ImportedCalls, Origin, ProgramCall, is_append
 
 
 def fold_views(calls: ImportedCalls) -> ImportedCalls:
     """The same model with fewer kernels that only move elements."""
     current = [part for call in calls.calls for part in in_parts(call)]
     results = {value.name for value in calls.outputs}
+    caches = {call.outputs[0].name for call in current if is_append(call.program)}
     # Outputs name their makers: a view that another was folded into has a new program.
     for name in [call.outputs[0].name for call in current]:
         call = next((c for c in current if c.outputs[0].name == name), None)
         found = view_of(call) if call is not None else None
         if call is None or found is None or not found.moves:
+            continue
+        if found.widens and call.inputs[0].name not in caches:
             continue
         changed = None if name in results else _into_consumers(current, call, found)
         if changed is None and found.permutes and call.inputs[0].name not in results:
@@ -53,6 +63,8 @@ def _into_consumers(
         for buffer, given in zip(call.program.buffers, call.inputs, strict=False):
             if given.name == value.name and program is not None:
                 program = with_buffer(program, buffer.name, source.shape, found.inward, found.scale)
+                if program is not None and found.widens:
+                    program = stored_as(program, buffer.name, source.dtype)
         inputs = tuple(source if v.name == value.name else v for v in call.inputs)
         if program is None:
             return None

@@ -16,6 +16,7 @@ from nnjit_studio.compiler.tvm_adapter import ImportedCalls, Origin, ProgramCall
 
 MOST_ELEMENTS = 1 << 16
 """Of a result; larger ones are worth a kernel of their own."""
+_FLOATS = ("f32", "f16")
 _MOST_BUFFERS = 8
 """Those of a dispatch that every GPU can bind."""
 
@@ -58,7 +59,7 @@ def _joins(run: Sequence[ProgramCall], call: ProgramCall, root: Mapping[str, str
 
 def _is_small(call: ProgramCall) -> bool:
     roles = {b.role for b in call.program.buffers}
-    small = all(math.prod(v.shape) <= MOST_ELEMENTS and v.dtype == "f32" for v in call.outputs)
+    small = all(math.prod(v.shape) <= MOST_ELEMENTS and v.dtype in _FLOATS for v in call.outputs)
     plain = roles == {"input", "output"} and bool(call.program.stages)
     return small and plain and is_pointwise(call.program)
 

@@ -2,7 +2,8 @@
 
 A view is ``target[to] = scale * source[from]``, both indices sums over the same
 variables and ``to`` one-to-one: a transpose, a slice, a broadcast, with a
-constant factor or without. Whoever reads the target can read the source.
+constant factor or without. Whoever reads the target can read the source. What widens f16 moves each element
+to its own place.
 """
 
 from __future__ import annotations
@@ -13,7 +14,17 @@ from dataclasses import dataclass, replace
 
 from nnjit_studio.compiler.ir.affine import LinearForm, linear_expr, linear_form, rewrite, walk
 from nnjit_studio.compiler.ir.rewrite import map_stores, substitute_store
-from nnjit_studio.compiler.ir.tensor_ir import Binary, Const, Expr, Load, Program, Stage, Store, Var
+from nnjit_studio.compiler.ir.tensor_ir import (
+    Binary,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Program,
+    Stage,
+    Store,
+    Var,
+)
 from nnjit_studio.compiler.tvm_adapter import ProgramCall
 
 Move = Callable[[LinearForm, Mapping[str, int]], Expr | None]
@@ -24,7 +35,7 @@ Move = Callable[[LinearForm, Mapping[str, int]], Expr | None]
 class View:
     """``target[to] = scale * source[origin]`` over variables of the given extents.
 
-    ``whole``: the source has no more elements than the target.
+    ``whole``: the source has no more elements than the target. ``widens``: it is f16, the target f32.
     """
 
     extents: Mapping[str, int]
@@ -32,11 +43,13 @@ class View:
     to: LinearForm
     scale: Const | None = None
     whole: bool = True
+    widens: bool = False
 
     @property
     def permutes(self) -> bool:
         """Whether it is a bijection without a factor, so that its inverse is a view too."""
-        return self.whole and self.scale is None and one_to_one(self.origin, self.extents)
+        plain = self.whole and self.scale is None and not self.widens
+        return plain and one_to_one(self.origin, self.extents)
 
     @property
     def moves(self) -> bool:
@@ -59,10 +72,15 @@ def view_of(call: ProgramCall) -> View | None:
         return None
     stage = _cut(program.stages[0])
     source, target = program.buffers
-    if stage.init or stage.steps or len(stage.body) != 1 or source.dtype != target.dtype:
+    widens = (source.dtype, target.dtype) == ("f16", "f32")
+    if stage.init or stage.steps or len(stage.body) != 1:
         return None
     (store,) = stage.body
     value, scale = store.value, None
+    if widens:
+        value = value.value if isinstance(value, Cast) else value
+    elif source.dtype != target.dtype:
+        return None
     if isinstance(value, Binary) and value.op == "mul" and source.dtype == "f32":
         factors = (value.a, value.b)
         scale = next((f for f in factors if isinstance(f, Const)), None)
@@ -77,7 +95,7 @@ def view_of(call: ProgramCall) -> View | None:
     size = math.prod(target.shape)
     if size != math.prod(extents.values()) or not one_to_one(to, extents):
         return None
-    return View(extents, origin, to, scale, size == math.prod(source.shape))
+    return View(extents, origin, to, scale, size == math.prod(source.shape), widens)
 
 
 def in_parts(call: ProgramCall) -> tuple[ProgramCall, ...]:
@@ -202,3 +220,9 @@ def with_buffer(
         replace(b, shape=tuple(shape)) if b.name == name else b for b in program.buffers
     )
     return replace(program, buffers=buffers, stages=stages)
+
+
+def stored_as(program: Program, name: str, dtype: str) -> Program:
+    """The program with one buffer in another dtype, of which kernels compute with the same."""
+    buffers = tuple(replace(b, dtype=dtype) if b.name == name else b for b in program.buffers)
+    return replace(program, buffers=buffers)

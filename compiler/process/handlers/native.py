@@ -48,9 +48,9 @@ def reference_tensors(
     return _OPEN.reference.run(feeds, names)
 
 
-def native_decoder(state: State, path: Path, prompt: Sequence[int]) -> None:
+def native_decoder(state: State, path: Path, prompt: Sequence[int], half_cache: bool) -> None:
     _OPEN.decoder = None  # two models at once may be too many
-    _OPEN.decoder = NativeDecoder(path, prompt)
+    _OPEN.decoder = NativeDecoder(path, prompt, half_cache)
 
 
 def native_tokens(state: State, tokens: Sequence[int]) -> list[tuple[int, float]]:

@@ -168,7 +168,7 @@ class _Row:
         """Four keys from ``first`` on, of which some may not be there."""
         last = self.a.keys - 1
         base = plus(self.k.base, times(element, self.k.across))
-        lanes = (f"K[{base} + min(first + {e}u, {last}u)]" for e in range(QUAD))
+        lanes = (self.k.side.element(f"{base} + min(first + {e}u, {last}u)") for e in range(QUAD))
         return f"vec4<f32>({', '.join(lanes)})"
 
     def _each(self, lines: list[str]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nnjit_studio.compiler.ir.affine import affine, loads, stride
 from nnjit_studio.compiler.ir.rewrite import substitute
@@ -30,8 +30,7 @@ _COMBINE_THREADS = 64
 class Rows:
     """Q, K or V in global memory: ``count`` rows, read in quads along the head."""
 
-    name: str
-    buffer: str
+    side: Side
     base: str
     across: int
     """Stride from row to row, in elements."""
@@ -41,8 +40,16 @@ class Rows:
     vectors: bool
     """Whether a quad is one load."""
 
+    @property
+    def name(self) -> str:
+        return self.side.name
+
+    @property
+    def buffer(self) -> str:
+        return self.side.buffer
+
     def bind(self, shader: Shader, argument: str) -> None:
-        shader.bind(argument, self.name, f"array<{vector(QUAD if self.vectors else 1)}>")
+        self.side.bind(shader, argument, QUAD if self.vectors else 1)
 
     def quad(self, row: str, quad: str) -> str:
         """Four neighbours of a row that is there; both numbers are terms or in brackets."""
@@ -51,8 +58,8 @@ class Rows:
             self.base, times(row, self.across // unit), times(quad, QUAD * self.along // unit)
         )
         if self.vectors:
-            return f"{self.name}[{place}]"
-        lanes = (f"{self.name}[{plus(place, str(e * self.along))}]" for e in range(QUAD))
+            return self.side.element(place)
+        lanes = (self.side.element(plus(place, str(e * self.along))) for e in range(QUAD))
         return f"vec4<f32>({', '.join(lanes)})"
 
 
@@ -82,7 +89,7 @@ def _rows(
     unit = QUAD if vectors else 1
     terms = (times(prefix + var, step // unit) for var, step in side.batch)
     base = plus(*terms, str(side.offset // unit))
-    return Rows(name, side.buffer, base, across, along, count, vectors)
+    return Rows(replace(side, name=name), base, across, along, count, vectors)
 
 
 def batch_lines(a: Attention) -> list[str]:

@@ -158,7 +158,7 @@ def _checked(
     for name, rounds in texts.items():
         last = rounds[-1]
         made = [Token(i, 0.0, m) for i, m in zip(last["ids"], last["margins"], strict=True)]
-        bench.process.native_decoder(path, prompt)
+        bench.process.native_decoder(path, prompt, bench.model.current.plan.half_cache)
         yield name, compare(made, bench.process.native_tokens(last["ids"]))
 
 

@@ -65,7 +65,7 @@ def soak(
             "resident_bytes": resident[0] if resident else None,
         }
         if check:
-            bench.process.native_decoder(opened.path, prompt)
+            bench.process.native_decoder(opened.path, prompt, opened.plan.half_cache)
             choices = bench.process.native_tokens([t.id for t in made])
             text["check"] = compare(made, choices)
         texts.append(text)

@@ -29,7 +29,7 @@ export function appendRuns(steps) {
 /** @param {PlanStep[]} run @param {PlanStep} step */
 function joins(run, { append, args }) {
   const [first] = run;
-  const alike = append?.nbytes === 4 && first.append?.nbytes === 4 && args.length === first.args.length && args[2] === first.args[2];
+  const alike = append && args.length === first.args.length && args[2] === first.args[2];
   return alike && run.length < MOST_TOGETHER && run.every((other) => other.args[1] !== args[1]);
 }
 
@@ -40,7 +40,7 @@ export const kernelOfRun = (run) => appendKernel(run.map(({ append }) => /** @ty
  * For each append its rows and its cache; behind them, with `slotted`, the first slot as i64. A slot
  * out of range writes nothing; the engine refuses it before where it knows it.
  *
- * @param {Append[]} appends several only of elements of 4 bytes
+ * @param {Append[]} appends
  * @param {boolean} slotted
  * @returns {{code: string, entry: string, access: Access[], workgroups: [number, number, number]}}
  */
@@ -57,7 +57,6 @@ function appendKernel(appends, slotted) {
 @group(0) @binding(${2 * n + 1}) var<storage, read_write> cache${n}: array<u32>;`;
   const code = `${appends.map((_, n) => bound(n)).join("\n")}
 ${slotted ? `@group(0) @binding(${2 * appends.length}) var<storage, read> at: array<u32>;` : ""}
-${appends[0].nbytes === 4 ? "" : parts(appends[0].nbytes)}
 @compute @workgroup_size(${GROUP})
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) local: u32) {
   let whole = (group.y * ${MOST_GROUPS}u + group.x) * ${GROUP}u + local;
@@ -82,31 +81,44 @@ function bodyOf(append, n, slotted) {
   const lines = columns ? heads * width : heads;
   const each = columns ? rows : rows * width;
   const from = columns ? `line / ${width}u * ${rows * width}u + i * ${width}u + line % ${width}u` : `line * ${each}u + i`;
-  const to = columns ? `line * ${capacity}u + slot + i` : `(line * ${capacity}u + slot) * ${width}u + i`;
-  const stride = (columns ? capacity : capacity * width) * nbytes;
-  // elements smaller than a word: who writes one must be alone in its word
-  const count = nbytes === 4 ? lines * each : stride % 4 === 0 ? lines : 1;
-  const loop = (/** @type {string} */ name, /** @type {number} */ end) => `for (var ${name} = 0u; ${name} < ${end}u; ${name}++) {`;
-  const copies =
-    nbytes === 4
-      ? `let line = id / ${each}u; let i = id % ${each}u; cache${n}[${to}] = fresh${n}[${from}];`
-      : `${count === 1 ? loop("line", lines) : "{ let line = id;"} ${loop("i", each)} put(${to}, ${element(nbytes)}(${from})); } }`;
-  return { count, body: slotted ? `if (slot <= ${capacity - rows}u) { ${copies} }` : copies };
+  const first = columns ? `line * ${capacity}u + slot` : `(line * ${capacity}u + slot) * ${width}u`;
+  const guarded = (/** @type {string} */ copies) => (slotted ? `if (slot <= ${capacity - rows}u) { ${copies} }` : copies);
+  if (nbytes === 4) {
+    const copies = `let line = id / ${each}u; let i = id % ${each}u; cache${n}[${first} + i] = fresh${n}[${from}];`;
+    return { count: lines * each, body: guarded(copies) };
+  }
+  // Elements smaller than a word: a thread has a word, all of them where two lines share one.
+  const per = 4 / nbytes;
+  const most = Math.ceil((each + per - 1) / per);
+  const apart = ((columns ? capacity : capacity * width) * nbytes) % 4 === 0;
+  const copies = `let first = ${first}; let word = first / ${per}u + at;
+    if (word * ${per}u < first + ${each}u) { ${oneWord(n, nbytes, each, from)} }`;
+  const loop = `for (var line = 0u; line < ${lines}u; line++) { for (var at = 0u; at < ${most}u; at++) { ${copies} } }`;
+  const alone = `let line = id / ${most}u; let at = id % ${most}u; ${copies}`;
+  return { count: apart ? lines * most : 1, body: guarded(apart ? alone : loop) };
 }
 
-/** @param {number} nbytes */
-const element = (nbytes) => `element${nbytes}`;
-
-/** @param {number} nbytes of an element, 1 or 2 */
-function parts(nbytes) {
+/**
+ * New elements in `word`, of a line's `each` from `first` on; the others stay.
+ * @param {number} n
+ * @param {number} nbytes of an element, 1 or 2
+ * @param {number} each
+ * @param {string} from where the line's element `i` comes from
+ */
+function oneWord(n, nbytes, each, from) {
   const per = 4 / nbytes;
   const bits = 8 * nbytes;
   const mask = `${2 ** bits - 1}u`;
-  return `fn ${element(nbytes)}(i: u32) -> u32 { return (fresh0[i / ${per}u] >> (i % ${per}u * ${bits}u)) & ${mask}; }
-fn put(i: u32, value: u32) {
-  let shift = i % ${per}u * ${bits}u;
-  cache0[i / ${per}u] = (cache0[i / ${per}u] & ~(${mask} << shift)) | (value << shift);
-}`;
+  return `var value = cache${n}[word];
+    for (var e = 0u; e < ${per}u; e++) {
+      let i = word * ${per}u + e - first;
+      if (i < ${each}u) {
+        let source = ${from};
+        let element = (fresh${n}[source / ${per}u] >> (source % ${per}u * ${bits}u)) & ${mask};
+        value = (value & ~(${mask} << (e * ${bits}u))) | (element << (e * ${bits}u));
+      }
+    }
+    cache${n}[word] = value;`;
 }
 
 /**

@@ -15,6 +15,8 @@ from nnjit_studio.compiler.importer.buffers import Weights
 from nnjit_studio.compiler.importer.generation import BuiltGeneration, import_generation
 from nnjit_studio.compiler.importer.onnx.packed_weights import reshape_tables
 from nnjit_studio.compiler.oracle.native_decode import NativeDecoder
+from nnjit_studio.compiler.recognize.attention import Attention
+from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.recognize.quantised import Quantised
 from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.errors import ModelError
@@ -185,6 +187,34 @@ def test_grouped_attention_becomes_three_plans_over_one_cache(tmp_path: Path, bi
     # Heads share keys and values: the cache has them once.
     width = grouped_models.SHARED * grouped_models.DEPTH
     assert extend.state_bytes == 2 * grouped_models.LAYERS * facts.capacity * width * 4
+
+
+@pytest.mark.parametrize("shared", [2, 4])
+def test_a_cache_in_f16_is_read_as_it_is(tmp_path: Path, shared: int) -> None:
+    sizes = Sizes(shared=shared)
+    half = grouped(tmp_path / "half.onnx", 4, half=True, sizes=sizes)
+    built = imported(half, tmp_path, rows=8, half_cache=True)
+    kept = built.facts.capacity * shared * grouped_models.DEPTH
+    for part in (built.decode, built.prefill, built.extend):
+        assert {s.append.nbytes for s in part.plan.steps if s.append} == {2}
+        assert part.plan.state_bytes == 2 * grouped_models.LAYERS * kept * 2
+    plan = built.decode.plan
+    caches = {s.args[1] for s in plan.steps if s.append}
+    readers = [s for s in plan.steps if s.op == "call" and caches & {*s.args}]
+    for step in readers:
+        subject = subject_of(built.decode.programs[step.workload])
+        assert isinstance(subject, (Attention, Contraction)), "nothing widens a cache by itself"
+    turned = [s.workload for s in plan.steps if "concatenate_multiply_multiply_add" in s.workload]
+    assert len(turned) == (1 if shared == 4 else 2) * grouped_models.LAYERS
+
+
+@pytest.mark.parametrize(("half", "capacity"), [(False, 128), (True, 127)])
+def test_a_cache_of_a_file_in_f32_or_of_odd_slots_is_f32(
+    tmp_path: Path, half: bool, capacity: int
+) -> None:
+    model = grouped(tmp_path / "m.onnx", 4, half=half)
+    built = imported(model, tmp_path, rows=1, half_cache=True, capacity=capacity)
+    assert {s.append.nbytes for s in built.decode.plan.steps if s.append} == {4}
 
 
 def test_a_norm_and_a_rotation_are_one_kernel_each(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,11 +93,17 @@ def check(runner: PageRunner, folder: Path, append: Append) -> None:
 
 def check_pair(runner: PageRunner, folder: Path) -> None:
     """Keys kept in columns and values in rows, appended at one slot in one dispatch."""
-    kinds = [Append(HEADS, 1, 4, CAPACITY, 4, columns) for columns in (True, False)]
+    for nbytes, dtype in ((4, np.float32), (2, np.float16)):
+        _check_pair(runner, folder, nbytes, dtype)
+
+
+def _check_pair(runner: PageRunner, folder: Path, nbytes: int, dtype: Any) -> None:
+    kinds = [Append(HEADS, 1, 4, CAPACITY, nbytes, columns) for columns in (True, False)]
     one = cache_plan(kinds[0])
     cache, fresh = one.buffers[3].nbytes, one.buffers[0].nbytes
     ports = [
-        PlanPort(TensorSpec(n, (HEADS * 4,), "f32"), i) for n, i in (("keys", 0), ("values", 4))
+        PlanPort(TensorSpec(n, (HEADS * 4,), DTYPES[nbytes]), i)
+        for n, i in (("keys", 0), ("values", 4))
     ]
     plan = replace(
         one,
@@ -122,12 +129,12 @@ def check_pair(runner: PageRunner, folder: Path) -> None:
     )
     runner.load(plan, folder / "none.bin")
     runner.register([copy_kernel(cache // 4)])
-    keys, values = np.arange(24, dtype=np.float32).reshape(2, HEADS, 4) + 1
+    keys, values = np.arange(24, dtype=dtype).reshape(2, HEADS, 4) + 1
     got = runner.infer({"keys": keys.ravel(), "values": values.ravel(), "slot": np.array([2])})
-    kept = np.zeros((HEADS, 4, CAPACITY), np.float32)
+    kept = np.zeros((HEADS, 4, CAPACITY), dtype)
     kept[:, :, 2] = keys
     np.testing.assert_array_equal(got.outputs["keys kept"].reshape(kept.shape), kept)
-    kept = np.zeros((HEADS, CAPACITY, 4), np.float32)
+    kept = np.zeros((HEADS, CAPACITY, 4), dtype)
     kept[:, 2] = values
     np.testing.assert_array_equal(got.outputs["values kept"].reshape(kept.shape), kept)
 
@@ -138,6 +145,7 @@ CASES = [
     Append(HEADS, 2, 4, CAPACITY, 2),
     Append(HEADS, 1, 5, CAPACITY, 2),
     Append(HEADS, 2, 5, CAPACITY, 2, columns=True),
+    Append(HEADS, 4, 5, CAPACITY, 2, columns=True),
     Append(HEADS, 2, 5, CAPACITY, 1),
     Append(HEADS, 1, 5, CAPACITY, 1, columns=True),
 ]
