@@ -262,9 +262,10 @@ def left_text(summary: Mapping[str, Any]) -> str:
 
 
 def peak_text(summary: Mapping[str, Any]) -> str:
-    """How far the kernels are from the machine's peak; empty where that is not known."""
+    """How far the kernels are from the machine's peak; empty where that is not known, or rough."""
     of_peak = summary.get("of_peak")
-    if not of_peak:
+    timed = summary.get("model_ms", {}).get("after", 1)
+    if not of_peak or not timed or summary.get("warning"):
         return ""
     which = "tuned" if summary.get("kept") else "untuned"
     return f"the {which} kernels run at {of_peak:.0%} of this machine's peak"
@@ -285,9 +286,11 @@ def summary_table(finished: Mapping[str, Any]) -> str:
     """
     target = finished["target"]
     where = " ".join(short_name(str(target[k])) for k in ("target", "tier") if target.get(k))
+    told = "the session ended before the model was timed"
+    if finished["model_ms"]["after"]:
+        told = f"{model_times(finished)}{_clock(target)}: {model_gain(finished)}"
     lines = [
-        f"{short_name(finished['model'])} on {where}: {model_times(finished)}{_clock(target)}: "
-        f"{model_gain(finished)}",
+        f"{short_name(finished['model'])} on {where}: {told}",
         *_sentence(finished.get("warning", "")),
         "",
     ]

@@ -176,6 +176,7 @@ def test_the_share_of_the_peak_says_whose_it_is() -> None:
     assert peak_text({"of_peak": 0.97, "kept": 2}).startswith("the tuned kernels run at 97%")
     assert peak_text({"of_peak": 0.97, "kept": 0}).startswith("the untuned kernels run at 97%")
     assert peak_text({"kept": 2}) == ""
+    assert peak_text({"of_peak": 0.97, "warning": "machine busy"}) == ""
 
 
 def test_a_report_says_what_happened(tmp_path: Path) -> None:
@@ -336,6 +337,10 @@ def test_the_table_of_nothing() -> None:
         compile_ms={"median": 0.0, "p99": 0.0},
     )
     assert "5.00 ms: not compared" in summary_table(nothing.to_json())
+    none = replace(nothing, model_ms={"before": 0.0, "after": 0.0}, of_peak=0.05)
+    said = summary_table(none.to_json())
+    assert "the session ended before the model was timed" in said.splitlines()[0]
+    assert "0 ms: " not in said and "peak" not in said
 
 
 def test_no_gain_is_printed_that_no_pairs_prove(tmp_path: Path) -> None:

@@ -153,6 +153,8 @@ def _buttons(t: Theme) -> str:
     QToolButton:disabled {{ color: {t.edge}; }}
     QToolButton[popupMode="2"] {{ padding-right: 14px; }}
     QToolButton::menu-button {{ border: none; }}
+    QToolButton::menu-indicator {{ subcontrol-origin: padding;
+        subcontrol-position: center right; }}
     QTabBar QToolButton {{ padding: 0; color: {t.text}; background: {t.window}; }}
     QTabBar::scroller {{ width: 22px; }}
     """

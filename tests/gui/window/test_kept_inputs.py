@@ -104,6 +104,7 @@ def test_what_cannot_be_read_is_not_taken(qtbot, fed, workbench, model_file):
 def test_inputs_are_taken_back_and_what_was_kept_with_them(qtbot, fed, workbench, model_file):
     undo, redo = (fed.actions_by_id[key] for key in ("undo", "redo"))
     assert fed.message.text.text() == "Took other inputs. Ctrl+Z undoes it."
+    assert fed.message.passing.isActive(), "what confirms goes by itself"
     wait_job(qtbot, fed, "feed", lambda: undo.trigger() is None)
     assert (workbench.model.feeds["x"] == 0).all() and not undo.isEnabled()
     open_it(qtbot, fed, model_file)
