@@ -1,8 +1,8 @@
 """The template of matmuls with weights of 4 or 8 bits in blocks: decoded once, or for a few rows.
 
-Of few rows they are decoded in registers: a step takes a word for each column, eight or four values
-along k; each is shifted to the low bits, masked, converted and scaled, then multiplied by an element of
-A for every row. Of more, a panel of them is decoded ahead (:mod:`.decoded_panels`).
+Of few rows they are decoded in registers: a step takes a word for each column, eight or four
+values along k; each is shifted to the low bits, masked, converted and scaled, then multiplied by an
+element of A for every row. Of more, a panel of them is decoded ahead (:mod:`.decoded_panels`).
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from tvm.relax.frontend.onnx import onnx_frontend
 
 from nnjit_studio.compiler.ir.affine import LANES
 from nnjit_studio.compiler.recognize.quantised import INT8_IN_WORD, WORD_BITS, in_words
-from nnjit_studio.records.quantised import BLOCK_KINDS
 from nnjit_studio.errors import UnsupportedOpError
+from nnjit_studio.records.quantised import BLOCK_KINDS
 
 _LARGEST_PRODUCT, _EXACT_FLOATS = 255 * 255, 1 << 24
 _LONG_ROW = 128

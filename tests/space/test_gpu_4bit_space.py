@@ -9,8 +9,8 @@ from nnjit_studio.model import Workload
 from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
-from nnjit_studio.space import build_lite_space
 from nnjit_studio.records.quantised import BLOCK_KINDS
+from nnjit_studio.space import build_lite_space
 from nnjit_studio.space.lite_space import explain
 from nnjit_studio.space.webgpu.matmul_4bit import block_problem, untuned_4bit
 from nnjit_studio.tuner.search.gpu_cost_model import prior_of

@@ -1,4 +1,4 @@
-"""A 4-bit matrix as the operand B of a product by tiles, decoded on its way into workgroup memory.
+"""A matrix of 4 or 8 bits as the operand B of a product by tiles, decoded as it is fetched.
 
 Words and scales wait in registers while the tile before is multiplied, as elements of other
 matrices do. Where a tile has fewer words than its workgroup threads, several threads read one
@@ -50,10 +50,11 @@ class DecodedFetch(Fetch):
             if self._partial(q):  # threads that have nothing to fetch read what others read
                 k = f"min({k}, {self.depth // self.per_k - 1}u)"
             column = plus(times(group, across), f"ownB{q}")
+            column = f"min({column}, {self.side.extent // COLUMNS - 1}u)"
             lines += [
                 f"let kB{q} = {k};",
                 f"let ownB{q} = {piece} % {across}u;",
-                f"let columnB{q} = {plus(*batch, f'min({column}, {self.side.extent // COLUMNS - 1}u)')};",
+                f"let columnB{q} = {plus(*batch, column)};",
             ]
         return lines
 

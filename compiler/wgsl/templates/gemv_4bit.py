@@ -1,11 +1,10 @@
-"""Matrix times few rows, the matrix in 4 bits: decoded in registers, reduced over a workgroup.
+"""Matrix times few rows, the matrix in 4 or 8 bits: decoded in registers, reduced over a workgroup.
 
-Words lie as the importer writes them, ``K / 8`` rows of ``N``, a word eight
-neighbours in k. A thread reads four columns' words with one load of 16 bytes
-and meets eight activations with them; threads side by side read neighbouring
-columns, the rest of the workgroup other word rows. So a load of activations
-serves 32 weights, no activation is read twice by a subgroup, and every weight
-of a large matrix can be in flight at once.
+Words lie as the importer writes them, rows of ``N``, a word eight neighbours in k, of 8 bits
+four: then two words stand for one below. A thread reads four columns' words with one load of 16
+bytes and meets eight activations with them; threads side by side read neighbouring columns, the
+rest of the workgroup other word rows. So a load of activations serves 32 weights, no activation is
+read twice by a subgroup, and every weight of a large matrix can be in flight at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Products with 4-bit weights in WGSL: few rows, or tiles in workgroup memory.
+"""Products with weights of 4 or 8 bits in blocks in WGSL: few rows, or tiles in workgroup memory.
 
 The words stay as the importer lays them. A product of few rows decodes each
 word in registers once for all rows (:mod:`gemv_4bit`), or one row becomes
@@ -50,7 +50,7 @@ _SUBGROUPS = "wgsl-subgroups"
 def block_document(
     program: Program, subject: Quantised, candidate: GpuCandidate, tier: str
 ) -> KernelDocument | None:
-    """The document of a product with 4-bit weights; None where vectors would be cut.
+    """The document of a product with weights in blocks; None where vectors would be cut.
 
     A candidate of integers is one of floats in a tier without their dot products, and where
     blocks are not in their groups.

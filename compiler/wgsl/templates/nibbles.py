@@ -78,7 +78,9 @@ class Matrix4:
     @property
     def nbytes(self) -> int:
         """Of words and scales: what a product must read at least."""
-        return self.k * self.n * self.bits // 8 + self.k // self.block * self.n * (2 if self.half_scales else 4)
+        return self.k * self.n * self.bits // 8 + self.k // self.block * self.n * (
+            2 if self.half_scales else 4
+        )
 
     @property
     def scale_type(self) -> str:
@@ -88,7 +90,9 @@ class Matrix4:
     def bind(self, shader: Shader) -> None:
         """Let ``words``, ``scales`` and ``zeros`` stand for vectors of four columns."""
         groups = self.k // self.block * self.across
-        shader.bind(self.words, "words", f"array<vec4<u32>, {self.rows * self.parts * self.columns}>")
+        shader.bind(
+            self.words, "words", f"array<vec4<u32>, {self.rows * self.parts * self.columns}>"
+        )
         shader.bind(self.scales, "scales", f"array<{self.scale_type}, {groups}>")
         if self.zeros:
             shader.bind(self.zeros, "zeros", f"array<u32, {groups}>")

@@ -1,4 +1,4 @@
-"""The lite space of a product with 4-bit weights on a GPU (docs/webgpu.md, "4-bit products").
+"""The lite space of a product with weights in blocks on a GPU (docs/webgpu.md, "4-bit products").
 
 Few rows wait for memory, so what differs is how many bytes a core has in flight and whether
 every core has work; their rules answer for every candidate, as in :mod:`.matmul`. More rows are
@@ -194,7 +194,14 @@ def template(c: GpuCandidate, p: FourBitProblem) -> tuple[bool, str]:
     """What the templates can make: 16-byte loads, all rows in one thread, no split."""
     ok = c.vec in (1, COLUMNS) and c.split == 1 and c.x0 == COLUMNS and c.y0 == p.m
     if c.vec == 1:
-        ok = ok and p.m == 1 and p.bits == 4 and p.k % GROUP == 0 and c.r0 in IN_GROUPS and c.y1 in EIGHTS
+        ok = (
+            ok
+            and p.m == 1
+            and p.bits == 4
+            and p.k % GROUP == 0
+            and c.r0 in IN_GROUPS
+            and c.y1 in EIGHTS
+        )
         ok = ok and COLUMNS * c.r0 <= c.x1 * c.y1 and c.x1 * c.r0 <= MOST_OF_INTEGERS
         ok = ok and p.threads(c) >= LEAST_OF_INTEGERS
         return ok, f"one row of integers, whole groups of {GROUP}, {c.r0} words of a thread"

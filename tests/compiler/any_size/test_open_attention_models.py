@@ -11,11 +11,12 @@ import pytest
 from exact_native import exact_session
 from onnx import TensorProto, helper, numpy_helper
 from onnx_models import save
+from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 
 from nnjit_studio.compiler.any_size.imports import AnySize, import_any
 from nnjit_studio.compiler.any_size.inputs import Feeds
 from nnjit_studio.compiler.any_size.numbers import OpenRunner
-from nnjit_studio.records import TIERS
+from nnjit_studio.records import GPU_TIERS, TIERS
 
 node, port = helper.make_node, helper.make_tensor_value_info
 WIDTH, HEADS = 32, 2
@@ -123,6 +124,25 @@ def test_one_length(tmp_path: Path, kind: str) -> None:
     # Scores have the memory of some rows: a little more than the tensors of a length.
     plan = made.plan.at({"n": 300})
     assert plan.arena_bytes < 20 * 300 * WIDTH * 4
+
+
+def test_heads_of_4_bit_products_at_any_length(tmp_path: Path) -> None:
+    """In Wasm, and with a WGSL text for all sizes of each kernel."""
+    path = model(tmp_path, "mask")
+    quantizer = MatMulNBitsQuantizer(onnx.load(path), block_size=16, is_symmetric=False)
+    quantizer.process()
+    onnx.save(quantizer.model.model, path)
+    made = import_any(path, tmp_path / "w.bin", feeds("mask", 20), webgpu=True)
+    assert made is not None and made.notes == ()
+    called = [s.workload for s in made.plan.steps]
+    assert [w for w in called if "matmul" in w] == ["1:matmul_4bit", "5:matmul_4bit"] * 2
+    assert {k.workload for k in made.kernels if k.tier in GPU_TIERS} == {*made.plan.kernels}
+    runner = OpenRunner(made.plan, made.kernels, tmp_path / "w.bin", TIERS[1])
+    for n in (1, 5, 16, 33):
+        given = feeds("mask", n, 1, 0)
+        got = runner.run({"n": n}, given)["y"]
+        (expected,) = exact_session(path).run(None, dict(given))
+        np.testing.assert_allclose(got, expected, rtol=2e-4, atol=2e-5, err_msg=str(n))
 
 
 def test_a_batch_of_masked_sequences(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import onnx
 import pytest
 from kernel_harness import run_kernel
 from matmul_programs import dense
-from test_fold_views import HEADS, SEQUENCE, attention
 from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+from test_fold_views import HEADS, SEQUENCE, attention
 from test_importer import check_against_onnxruntime
 
 from nnjit_studio.compiler.oracle.fixture import STORAGE, make_fixture

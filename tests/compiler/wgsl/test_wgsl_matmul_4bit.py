@@ -10,7 +10,7 @@ import onnx
 import pytest
 import test_fold_views
 from run_plan_wgsl import run_by_documents
-from test_quantised import exact_session, block_model
+from test_quantised import block_model, exact_session
 from test_split_columns import SIZE, four_bit_attention
 from wgsl_harness import run_program
 
