@@ -260,10 +260,8 @@ def reduced(candidate: GpuCandidate, subgroups: bool, memory: Sums = _SUMS) -> l
         rows = range(first, min(first + _rows_together(candidate), candidate.y0))
         if first:
             lines.append("workgroupBarrier();")
-        if subgroups:
-            part = _by_subgroups(candidate, rows, memory)
-        else:
-            part = _by_memory(candidate, rows)
+        by_memory = _by_memory(candidate, rows)
+        part = _by_subgroups(candidate, rows, memory) if subgroups else by_memory
         found = _finish_rows(candidate, rows, memory)
         lines += ["{", *part, "workgroupBarrier();", *found, "}"]
     return lines

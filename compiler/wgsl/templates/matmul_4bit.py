@@ -43,8 +43,8 @@ _ROWS = (
     (16, 4, 1, 0, 0),
 )
 """Columns of a workgroup, words of a thread in flight and eights that it makes integers together,
-from so many rows and columns of a matrix on; the fastest of up to ten in nine products of a row, and
-with two eights of up to thirteen in four, measured on an NVIDIA H200, 2026-11-28 and 29."""
+from so many rows and columns of a matrix on; the fastest of up to ten in nine products of a row,
+and of up to thirteen in four with two eights, measured on an NVIDIA H200, 2026-11-28 and 29."""
 _DECODING = "half"
 """The fastest of every 4-bit product that was tuned on a large GPU, and as exact as the others."""
 _SUBGROUPS = "wgsl-subgroups"
