@@ -107,9 +107,7 @@ class _Importing:
     def decode(self, model: Any, capacity: int) -> tuple[BuiltModel, cache.CacheLayout, str]:
         """One token behind a full past; also how the cache lies, and the input of positions."""
         placed, model, imports = self._fixed(model, 1, capacity - 1)
-        layout = cache.decode_over_cache(
-            model, self.parts, capacity, self.request.half_cache
-        )
+        layout = cache.decode_over_cache(model, self.parts, capacity, self.request.half_cache)
         return self._import(self.path, model, imports), layout, placed.positions
 
     def prefill(self, layout: cache.CacheLayout, rows: int) -> tuple[BuiltModel, str]:

@@ -251,9 +251,7 @@ class Operations:
         """Time a model in native ONNX Runtime, whole and by node."""
 
     @operation("native", LONG, lost=_OPENING)
-    def native_decoder(
-        self, path: Path, prompt: Sequence[int], half_cache: bool = False
-    ) -> None:
+    def native_decoder(self, path: Path, prompt: Sequence[int], half_cache: bool = False) -> None:
         """Load a decoder in native ONNX Runtime, which reads a prompt.
 
         With ``half_cache`` its past is rounded to f16 after each run.

@@ -2,8 +2,8 @@
 
 A view is ``target[to] = scale * source[from]``, both indices sums over the same
 variables and ``to`` one-to-one: a transpose, a slice, a broadcast, with a
-constant factor or without. Whoever reads the target can read the source. What widens f16 moves each element
-to its own place.
+constant factor or without. Whoever reads the target can read the source. What widens f16 is one
+that moves nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ Move = Callable[[LinearForm, Mapping[str, int]], Expr | None]
 class View:
     """``target[to] = scale * source[origin]`` over variables of the given extents.
 
-    ``whole``: the source has no more elements than the target. ``widens``: it is f16, the target f32.
+    ``whole``: the source has no more elements than the target. ``widens``: it is f16, and
+    the target f32.
     """
 
     extents: Mapping[str, int]

@@ -207,15 +207,12 @@ fn atanh_f32(x: f32) -> f32 {
 fn half_bits(x: f32) -> u32 {
   let bits = magnitude(x);
   let sign = (bitcast<u32>(x) >> 16u) & 0x8000u;
-  if (bits > 0x7f800000u) { return sign | 0x7e00u; }
-  if (bits >= 0x477ff000u) { return sign | 0x7c00u; }
-  if (bits >= 0x38800000u) {
-    return sign | ((bits + (0xfffu - (112u << 23u)) + ((bits >> 13u) & 1u)) >> 13u);
-  }
-  let shift = 126u - (bits >> 23u);
-  if (shift > 25u) { return sign; }
+  let normal = (bits + (0xfffu - (112u << 23u)) + ((bits >> 13u) & 1u)) >> 13u;
+  let shift = u32(clamp(126 - i32(bits >> 23u), 1, 26));
   let m = (bits & 0x7fffffu) | 0x800000u;
-  return sign | ((m + (1u << (shift - 1u)) - 1u + ((m >> shift) & 1u)) >> shift);
+  let tiny = (m + (1u << (shift - 1u)) - 1u + ((m >> shift) & 1u)) >> shift;
+  let finite = select(tiny, normal, bits >= 0x38800000u);
+  return sign | select(select(finite, 0x7c00u, bits >= 0x477ff000u), 0x7e00u, bits > 0x7f800000u);
 }
 fn half_value(half: u32) -> f32 {
   let sign = (half & 0x8000u) << 16u;

@@ -102,7 +102,7 @@ class Memory:
             return [f"{self.name}[{index} >> 2u] = four_bytes({', '.join(words)});"]
         if self.packed == 2:
             low, high = (
-                f"(half_bits({a}) | (half_bits({b}) << 16u))" for a, b in (values[:2], values[2:])
+                f"({_half_bits(a)} | ({_half_bits(b)} << 16u))" for a, b in (values[:2], values[2:])
             )
             return [
                 f"{self.name}[{index} >> 1u] = {low};",
@@ -114,6 +114,17 @@ class Memory:
         if self.dtype == "bool":
             return f"select(0, 1, {value})"
         return f"round_f16({value})" if self.dtype == "f16" and self.plain else value
+
+
+def _half_bits(value: str) -> str:
+    """The bits of a half; what is rounded to one already is not rounded first."""
+    rounded, depth = "round_f16(", 0
+    for at, letter in enumerate(value):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0 and letter == ")":
+            whole = value.startswith(rounded) and at == len(value) - 1
+            return f"half_bits({value[len(rounded) : -1] if whole else value})"
+    return f"half_bits({value})"
 
 
 def memories(

@@ -9,7 +9,7 @@ read twice by a subgroup, and every weight of a large matrix can be in flight at
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -39,6 +39,17 @@ class Epilogue(Protocol):
 
     def lines(self, candidate: GpuCandidate) -> list[str]:
         """Run by every thread, behind a barrier: ``total`` holds ``y0`` rows of ``x1`` sums."""
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Workgroup memory of sums: one line that keeps a sum, and one that is kept, by its place."""
+
+    keep: Callable[[str, str], str]
+    kept: Callable[[str], str]
+
+
+_SUMS = Sums(lambda place, value: f"sums[{place}] = {value};", lambda place: f"sums[{place}]")
 
 
 @dataclass(frozen=True)
@@ -262,26 +273,27 @@ def _rows_together(candidate: GpuCandidate) -> int:
     return max(1, min(candidate.y0, _SUMS_BYTES // (16 * threads_of(candidate))))
 
 
-def reduced(candidate: GpuCandidate, subgroups: bool) -> list[str]:
-    """Sums of all threads of a column into ``total``."""
+def reduced(candidate: GpuCandidate, subgroups: bool, memory: Sums = _SUMS) -> list[str]:
+    """Sums of all threads of a column into ``total``; ``memory`` is that of by-subgroup sums."""
     lines: list[str] = []
     if subgroups:
         lines.append(f"let wide = min(sg, {threads_of(candidate)}u);")
     for first in range(0, candidate.y0, _rows_together(candidate)):
         rows = range(first, min(first + _rows_together(candidate), candidate.y0))
-        part = _by_subgroups if subgroups else _by_memory
         if first:
             lines.append("workgroupBarrier();")
-        found = _finish_rows(candidate, rows)
-        lines += ["{", *part(candidate, rows), "workgroupBarrier();", *found, "}"]
+        by_memory = _by_memory(candidate, rows)
+        part = _by_subgroups(candidate, rows, memory) if subgroups else by_memory
+        found = _finish_rows(candidate, rows, memory)
+        lines += ["{", *part, "workgroupBarrier();", *found, "}"]
     return lines
 
 
-def _finish_rows(candidate: GpuCandidate, rows: range) -> list[str]:
+def _finish_rows(candidate: GpuCandidate, rows: range, memory: Sums) -> list[str]:
     lanes, threads = candidate.x1 // COLUMNS, threads_of(candidate)
     lines = [f"if (li < {lanes}u) {{"]
     for slot, i in enumerate(rows):
-        at = f"sums[li + j * {lanes}u + {slot * threads}u]"
+        at = memory.kept(f"li + j * {lanes}u + {slot * threads}u")
         lines += [
             f"  var sum{i} = vec4<f32>();",
             f"  for (var j = 0u; j < count; j++) {{ sum{i} += {at}; }}",
@@ -310,7 +322,7 @@ def _by_memory(candidate: GpuCandidate, rows: range) -> list[str]:
     return [*lines, f"const count = {left}u;"]
 
 
-def _by_subgroups(candidate: GpuCandidate, rows: range) -> list[str]:
+def _by_subgroups(candidate: GpuCandidate, rows: range, memory: Sums) -> list[str]:
     """One sum of each column is left of a subgroup, or of its columns' threads if they are more."""
     lanes, threads = candidate.x1 // COLUMNS, threads_of(candidate)
     lines = [
@@ -323,5 +335,5 @@ def _by_subgroups(candidate: GpuCandidate, rows: range) -> list[str]:
     ]
     for slot, i in enumerate(rows):
         place = f"li / group * {lanes}u + lane + {slot * threads}u"
-        lines.append(f"  sums[{place}] = acc{i};")
+        lines.append(f"  {memory.keep(place, f'acc{i}')}")
     return [*lines, "}"]

@@ -32,16 +32,18 @@ LONG, LONGER = 2048, 8192
 _SHORTEST = 512
 """Values of a row that is worth its integers."""
 _ROWS = (
-    (64, 4, LONG, 16384),
-    (32, 4, LONG, 8192),
-    (16, 4, LONGER, 0),
-    (32, 8, LONG, 2048),
-    (16, 4, LONG, 0),
-    (64, 4, 0, 16384),
-    (16, 4, 0, 0),
+    (64, 4, 1, LONG, 16384),
+    (32, 4, 1, LONG, 8192),
+    (16, 4, 1, LONGER, 0),
+    (16, 4, 2, 2 * LONG, 2048),
+    (32, 8, 1, LONG, 2048),
+    (16, 4, 1, LONG, 0),
+    (64, 4, 1, 0, 16384),
+    (16, 4, 1, 0, 0),
 )
-"""Columns of a workgroup and words of a thread in flight, from so many rows and columns of a matrix
-on; the fastest of up to ten in nine products of a row measured on an NVIDIA H200, 2026-11-28."""
+"""Columns of a workgroup, words of a thread in flight and eights that it makes integers together,
+from so many rows and columns of a matrix on; the fastest of up to ten in nine products of a row,
+measured on an NVIDIA H200, 2026-11-28; two eights where steps of a model were faster so (29)."""
 _DECODING = "half"
 """The fastest of every 4-bit product that was tuned on a large GPU, and as exact as the others."""
 _SUBGROUPS = "wgsl-subgroups"
@@ -101,17 +103,19 @@ def guess(subject: Quantised) -> GpuCandidate:
     if c.m > FEW_ROWS:
         return untuned_4bit(c.m, c.k, c.n, c.batches)
     if c.m == 1 and c.k >= _SHORTEST and _has_integers(subject):
-        return _of_integers(c.k, c.n)
+        return row_guess(c.k, c.n)
     if c.m == 1 and min(c.k, c.n) >= LONG:  # narrow, so that every core has words in flight
         return GpuCandidate(COLUMNS, 1, 4, 16, 1, 512)
     depth = min(128, 1 << (c.k.bit_length() - 1))
     return GpuCandidate(COLUMNS, c.m, 2 if c.m < 4 else 1, 32, c.m, depth, 1, 4)
 
 
-def _of_integers(k: int, n: int) -> GpuCandidate:
-    columns, words = next((c, w) for c, w, rows, least in _ROWS if k >= rows and n >= least)
+def row_guess(k: int, n: int) -> GpuCandidate:
+    """Settings of one row as integers, good for any device."""
+    columns, words, eights = next(row[:3] for row in _ROWS if k >= row[3] and n >= row[4])
     threads = 256 if k >= LONG else 128
-    return GpuCandidate(COLUMNS, 1, words, columns, 1, WORD * threads * COLUMNS // columns, vec=1)
+    depth = WORD * threads * COLUMNS // columns
+    return GpuCandidate(COLUMNS, 1, words, columns, eights, depth, vec=1)
 
 
 def _has_integers(subject: Quantised) -> bool:

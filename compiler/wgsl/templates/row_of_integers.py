@@ -16,7 +16,7 @@ from __future__ import annotations
 from nnjit_studio.compiler.wgsl.core.document import Dispatch, Shader
 from nnjit_studio.compiler.wgsl.core.row_source import Source
 from nnjit_studio.compiler.wgsl.core.syntax import indented, plus, times
-from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Epilogue, reduced, threads_of
+from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Epilogue, Sums, reduced, threads_of
 from nnjit_studio.compiler.wgsl.templates.nibbles import COLUMNS, WORD, Matrix4
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.gpu_candidate import GpuCandidate
@@ -30,6 +30,17 @@ _LEAST = 1e-30
 """Of a unit's largest value: without it a group of zeros would be divided by zero."""
 _DIGITS = 3
 _LEAST_SUBGROUP = 4
+_IN_DIGITS = Sums(
+    lambda place, value: f"keep_sum({place}, {value});", lambda place: f"kept_sum({place})"
+)
+"""Sums take the memory of the digits, which nobody reads by then."""
+_SUM_FUNCTIONS = """fn keep_sum(place: u32, sum: vec4<f32>) {
+  digits[2u * place] = bitcast<vec2<u32>>(sum.xy);
+  digits[2u * place + 1u] = bitcast<vec2<u32>>(sum.zw);
+}
+fn kept_sum(place: u32) -> vec4<f32> {
+  return bitcast<vec4<f32>>(vec4<u32>(digits[2u * place], digits[2u * place + 1u]));
+}"""
 _ADDED = ("own = subgroupAdd(own);", "if (sl == 0u) { added[li / sg] = own; }")
 """A subgroup's part of the total over a made row, where the others find it."""
 
@@ -78,7 +89,7 @@ def row_of_integers(
     shader.workgroup("digits", f"array<vec2<u32>, {_DIGITS * made}>")
     shader.workgroup("units", f"array<f32, {made // _WORDS}>")
     shader.workgroup("totals", f"array<i32, {made // _WORDS}>")
-    shader.workgroup("sums", f"array<vec4<f32>, {threads}>")
+    shader.line(_SUM_FUNCTIONS)
     shader.workgroup("total", f"array<f32, {candidate.x1}>")
     if source.adds:
         shader.workgroup("added", f"array<f32, {threads // _LEAST_SUBGROUP}>")
@@ -90,7 +101,7 @@ def row_of_integers(
         *(["var own = 0.0;"] if source.adds else []),
         *_loop(matrix, candidate, source),
         *(_ADDED if source.adds else []),
-        *reduced(candidate, True),
+        *reduced(candidate, True, _IN_DIGITS),
         "workgroupBarrier();",
         *source.factor(f"max({threads}u / sg, 1u)"),
         *epilogue.lines(candidate),
@@ -131,7 +142,7 @@ def _loop(matrix: Matrix4, c: GpuCandidate, source: Source) -> list[str]:
         f"  for (var turn = 0u; turn < {c.x1 // COLUMNS * c.y1 // c.r0}u; turn++) {{",
         *indented(indented(inner)),
         "  }",
-        *(["  workgroupBarrier();"] if chunks > 1 else []),
+        "  workgroupBarrier();",
         "}",
     ]
 

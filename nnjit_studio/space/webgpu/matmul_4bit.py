@@ -61,8 +61,9 @@ IN_FLIGHT_BYTES = 32 << 10
 """Bytes that a core should wait for at once: about 4 TB/s times 0.8 us over 132 cores, doubled."""
 INTEGER_REGISTERS = 32
 """Of a row that becomes integers: its digits, and a word's values apart."""
-EIGHT_BYTES, SUM_BYTES = 26, 16
-"""Of workgroup memory for each thread there: of an eight its digits, unit and total, and a sum."""
+EIGHT_BYTES, ADDED_BYTES = 26, 1
+"""Of workgroup memory for each thread there: of an eight its digits, whose memory sums take later,
+unit and total; and what it adds to a total over the row."""
 INTEGER_STEP = 0.4
 """Of a step of integers, where one of floats is 1: instructions counted."""
 CORE_BYTES = 16.0
@@ -111,7 +112,7 @@ class FourBitProblem(GpuProblem):
 
     def shared_bytes(self, c: GpuCandidate) -> int:
         if c.vec == 1:
-            return (EIGHT_BYTES * c.y1 + SUM_BYTES) * self.threads(c) + ELEMENT_BYTES * c.x1
+            return (EIGHT_BYTES * c.y1 + ADDED_BYTES) * self.threads(c) + ELEMENT_BYTES * c.x1
         # Sums of some rows at a time (compiler/wgsl/templates/gemv_4bit.py), and the results.
         rows = max(1, min(c.y0, 8192 // (16 * self.threads(c))))
         return 16 * self.threads(c) * rows + ELEMENT_BYTES * c.x1 * c.y0

@@ -11,6 +11,7 @@ from matmul_programs import with_rounded_weights
 from numpy.typing import NDArray
 from wgsl_harness import run_document
 
+from nnjit_studio.compiler.importer.program.views import stored_as
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.oracle.reference import evaluate
 from nnjit_studio.compiler.pipeline.wgsl import from_template
@@ -31,7 +32,8 @@ Arrays = dict[str, NDArray[Any]]
 def drawn(program: Program) -> Arrays:
     rng = np.random.default_rng(7)
     inputs = [b for b in program.buffers if b.role == "input"]
-    return {b.name: rng.standard_normal(b.shape).astype(np.float32) for b in inputs}
+    dtypes = {"f32": np.float32, "f16": np.float16}
+    return {b.name: rng.standard_normal(b.shape).astype(dtypes[b.dtype]) for b in inputs}
 
 
 def computed(
@@ -118,6 +120,23 @@ def test_keys_that_lie_side_by_side() -> None:
     check(attention(2, 9, 20, 32, transposed=True), TILE)
     check(attention(2, 1, 37, 32, transposed=True, mask="keys"), ROW)
     check(attention(2, 1, 40, 32, transposed=True), replace(ROW, x0=4, x1=32, split=2))
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "transposed", "candidate"),
+    [
+        (1, 37, True, ROW),
+        (1, 40, True, replace(ROW, x0=4, x1=32, split=2)),
+        (1, 75, False, replace(ROW, split=3)),
+        (2, 40, True, None),
+        (9, 21, False, replace(TILE, vec=1)),
+    ],
+)
+def test_keys_and_values_in_f16(
+    queries: int, keys: int, transposed: bool, candidate: GpuCandidate | None
+) -> None:
+    program = attention(2, queries, keys, 32, transposed=transposed)
+    check(stored_as(stored_as(program, "in1", "f16"), "in2", "f16"), candidate)
 
 
 @pytest.mark.parametrize(("queries", "candidate"), [(6, TILE), (1, ROW)])

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from test_wgsl_gemv_4bit import document
 from wgsl_harness import has_subgroups, run_document
 
 from nnjit_studio.compiler.wgsl.core.row_source import Plain
-from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Stored
+from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Stored, threads_of
+from nnjit_studio.compiler.wgsl.templates.matmul_4bit import row_guess
 from nnjit_studio.compiler.wgsl.templates.nibbles import Matrix4
 from nnjit_studio.compiler.wgsl.templates.row_of_integers import row_of_integers
 from nnjit_studio.errors import CompileError
+from nnjit_studio.model import Workload
 from nnjit_studio.records.gpu_candidate import GpuCandidate
-from nnjit_studio.space.webgpu.matmul_4bit import EIGHTS, IN_GROUPS
+from nnjit_studio.records.gpu_profile import DEFAULT_LIMITS, GpuProfile
+from nnjit_studio.space.webgpu.matmul_4bit import EIGHTS, IN_GROUPS, four_bit_problem
 
 pytestmark = pytest.mark.skipif(not has_subgroups(), reason="this adapter has no subgroups")
 
@@ -128,3 +133,19 @@ def test_what_is_no_number_is_not_lost(wrong: float) -> None:
 def test_what_does_not_fit_is_told(matrix: Matrix4, wrong: GpuCandidate) -> None:
     with pytest.raises(CompileError, match="does not fit"):
         row_of_integers(matrix, wrong, Plain("source", matrix.k), Stored("result", matrix.n))
+
+
+@pytest.mark.parametrize(
+    ("k", "n"), [(4096, 4096), (11008, 4096), (4096, 12288), (4096, 22016), (896, 1152)]
+)
+def test_a_first_guess_fits_any_device(k: int, n: int) -> None:
+    guess = row_guess(k, n)
+    assert threads_of(guess) <= DEFAULT_LIMITS["maxComputeInvocationsPerWorkgroup"]
+    made = row_of_integers(Matrix4(k, n), guess, Plain("source", k), Stored("result", n))
+    nbytes = {"u32": 4, "i32": 4, "f32": 4, "vec2<u32>": 8, "vec4<f32>": 16}
+    found = re.findall(r"var<workgroup> \w+: array<([^ ]+), (\d+)>", made.code)
+    used = sum(nbytes[kind] * int(count) for kind, count in found)
+    told = four_bit_problem(Workload("matmul_4bit", (1, k, n), "f32"), GpuProfile())
+    limit = DEFAULT_LIMITS["maxComputeWorkgroupStorageSize"]
+    assert made.code.count("var<workgroup>") == len(found) and used <= told.shared_bytes(guess)
+    assert told.shared_bytes(guess) <= limit
