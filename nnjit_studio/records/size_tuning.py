@@ -25,8 +25,8 @@ class AtSize:
     """Of the first extent that stays open."""
     workload: str
     """The key of the workload that the kernel is there."""
-    weight: float
-    """How often the kernel runs at this size, as a share of all its runs."""
+    share: float
+    """Of all runs, how many have this size."""
     ms: float
     """One run of the first guess, the median."""
     speedups: Mapping[str, tuple[float, float, float]]
@@ -72,9 +72,9 @@ class SizeTuning:
         return tuple(zip((*ends, None), (name for _, name in rows), strict=True))
 
     def ms(self, table: Table) -> float:
-        """Of a run at a size drawn by weight."""
-        weights = sum(row.weight for row in self.at)
-        return sum(_ms((row,), settings_of_size(table, row.size)) for row in self.at) / weights
+        """Of a run, at sizes as often as they come."""
+        runs = sum(row.share for row in self.at)
+        return sum(_ms((row,), settings_of_size(table, row.size)) for row in self.at) / runs
 
     def _panels(self, name: str) -> object:
         tile = Candidate.parse(self.guess if name == DEFAULT_SETTINGS else name)
@@ -123,12 +123,12 @@ def _beats(rows: Sequence[AtSize], name: str, other: str) -> bool:
 
 
 def _best(rows: Sequence[AtSize], names: Sequence[str]) -> str:
-    """Of least weighted time; the first of equal ones."""
+    """Of least time over all runs; the first of equal ones."""
     return min(names, key=lambda name: _ms(rows, name))
 
 
 def _ms(rows: Sequence[AtSize], name: str) -> float:
-    return sum(row.weight * row.ms / row.credited(name) for row in rows)
+    return sum(row.share * row.ms / row.credited(name) for row in rows)
 
 
 def _total(parts: Sequence[Part]) -> float:

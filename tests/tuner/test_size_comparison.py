@@ -51,7 +51,7 @@ def compared(
 def test_each_size_says_what_settings_are_worth_there() -> None:
     found, told = compared(place(16), place(384))
     assert told == [(16, "few"), (16, "many"), (384, "few"), (384, "many")]
-    assert [(row.size, row.ms, row.weight) for row in found.at] == [
+    assert [(row.size, row.ms, row.share) for row in found.at] == [
         (16, pytest.approx(16, rel=0.01), 0.5), (384, pytest.approx(384, rel=0.01), 0.5)
     ]  # fmt: skip
     for row, few, many in zip(found.at, (2, 1 / 1.5), (1 / 1.5, 2), strict=True):

@@ -27,7 +27,7 @@ class Place:
 
     workload: Workload
     """What the kernel is there."""
-    weight: float
+    share: float
     """As of :class:`AtSize`."""
     guess: Candidate
     """The tile that the kernel for any size has there by its first guess,"""
@@ -106,7 +106,7 @@ class Comparison:
                 known[kernel.sha256] = (verdict.speedup, *ends)
             found[settings] = known[kernel.sha256]
         size, ms = workload.dims[self._family.axis], statistics.median(samples_ms)
-        self._rows.append(AtSize(size, workload.key, place.weight, ms, found))
+        self._rows.append(AtSize(size, workload.key, place.share, ms, found))
 
     def _compiled(self, workload: Workload, tile: Candidate) -> Kernel | str:
         """A kernel, or why there is none."""

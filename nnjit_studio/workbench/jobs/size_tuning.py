@@ -42,7 +42,7 @@ def tune_sizes(
     bench: Workbench,
     path: Path,
     wanted: Mapping[str, Sequence[int]],
-    weights: Sequence[float] = (),
+    shares: Sequence[float] = (),
     seconds: float = 60.0,
     feeds: Feeds | None = None,
     on_phase: OnPhase = quiet,
@@ -53,7 +53,7 @@ def tune_sizes(
     ----------
     wanted, feeds
         As of :func:`nnjit_studio.workbench.inputs.sizes.sized`.
-    weights
+    shares
         How often each size runs; all as often when empty.
     seconds
         Of tuning and comparing. A kernel for which no time is left is not compared.
@@ -61,7 +61,7 @@ def tune_sizes(
     Raises
     ------
     ModelError, UserError
-        When sizes, weights and model do not fit together; when it was cancelled.
+        When sizes, shares and model do not fit together; when it was cancelled.
     PageError, CompileError
     """
     page, model = bench.page, bench.model
@@ -70,7 +70,7 @@ def tune_sizes(
             "Kernels of a GPU for any size take no tuned settings.", "Tune in Wasm: --backend wasm."
         )
     at = sized(page.process.survey(path), wanted, None if feeds is None else dict(feeds))
-    shares = shares_of(weights, len(at))
+    shares = shares_of(shares, len(at))
     opened, notes = bench.open_sizes(path, [each.arrays for each in at], on_phase)
     tuned = heaviest(opened, shares)
     for event in bench.tuning.start(seconds * TUNING_SHARE, program=size_name(tuned)):
@@ -93,21 +93,21 @@ def heaviest(opened: OpenModel, shares: Sequence[float]) -> int:
     return work.index(max(work))
 
 
-def shares_of(weights: Sequence[float], count: int) -> tuple[float, ...]:
-    """Weights of so many sizes as shares.
+def shares_of(runs: Sequence[float], count: int) -> tuple[float, ...]:
+    """The share of all runs that each of so many sizes has; equal ones where nothing is said.
 
     Raises
     ------
     UserError
         When they are not as many, or none is above 0.
     """
-    weights = weights or (1.0,) * count
-    if len(weights) != count or min(weights) < 0 or not sum(weights):
+    runs = runs or (1.0,) * count
+    if len(runs) != count or min(runs) < 0 or not sum(runs):
         raise UserError(
-            f"{count} sizes have {len(weights)} weights.",
-            "Give a weight above 0 for each size, in the order of the sizes.",
+            f"{count} sizes have {len(runs)} shares.",
+            "Give one for each size, in their order; one at least is above 0.",
         )
-    return tuple(weight / sum(weights) for weight in weights)
+    return tuple(each / sum(runs) for each in runs)
 
 
 def compare_sizes(
