@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS, Candidate
@@ -56,6 +56,8 @@ class SizeTuning:
     """Ascending by size."""
     created: str = field(default="", compare=False)
     """ISO 8601 in UTC."""
+    before: str = DEFAULT_SETTINGS
+    """What won at most of the sizes before: it stays where nothing else is proven."""
 
     @property
     def table(self) -> Table:
@@ -63,18 +65,30 @@ class SizeTuning:
 
         Panels of a weight have one width, so all have that of the one that is best for all sizes.
         """
-        names = (DEFAULT_SETTINGS, *sorted({name for row in self.at for name in row.speedups}))
-        chosen = _best(self.at, names)
+        others = sorted({name for row in self.at for name in row.speedups})
+        names = tuple(dict.fromkeys((self.before, DEFAULT_SETTINGS, *others)))
+        chosen = _best(self._rows, names)
         panels = self._panels(chosen)
         alike = [name for name in names if self._panels(name) == panels]
-        rows = list(_split(self.at, chosen, alike))
+        rows = list(_split(self._rows, chosen, alike))
         ends = [math.isqrt(a[-1].size * b[0].size) for (a, _), (b, _) in pairwise(rows)]
         return tuple(zip((*ends, None), (name for _, name in rows), strict=True))
 
     def ms(self, table: Table) -> float:
         """Of a run, at sizes as often as they come."""
-        runs = sum(row.share for row in self.at)
-        return sum(_ms((row,), settings_of_size(table, row.size)) for row in self.at) / runs
+        rows = self._rows
+        whole = sum(_ms((row,), settings_of_size(table, row.size)) for row in rows)
+        return whole / sum(row.share for row in rows)
+
+    @property
+    def _rows(self) -> tuple[AtSize, ...]:
+        """With what won before as fast as the first guess where nothing tells them apart."""
+        return tuple(
+            row
+            if row.of(self.before)[1] > 1 or row.of(self.before)[2] < 1
+            else replace(row, speedups={**row.speedups, self.before: UNMEASURED})
+            for row in self.at
+        )
 
     def _panels(self, name: str) -> object:
         tile = Candidate.parse(self.guess if name == DEFAULT_SETTINGS else name)

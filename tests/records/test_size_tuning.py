@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nnjit_studio.records import KernelKey
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.size_tuning import AtSize, SizeTuning, settings_of_size
@@ -29,6 +31,14 @@ def test_nothing_proven_leaves_the_first_guess() -> None:
 def test_a_loss_counts_though_it_is_not_proven() -> None:
     rows = (16, 0.5, {FEW: (1.1, 1.05, 1.2)}), (64, 0.5, {FEW: (0.9, 0.7, 1.2)})
     assert tuning(*rows).table == ((None, "default"),)
+
+
+def test_what_won_before_stays_unless_it_is_proven_slower() -> None:
+    noisy = tuning((16, 0.5, {FEW: (0.9, 0.6, 1.4)}), (64, 0.5, {FEW: (1.1, 0.7, 1.8)}))
+    assert noisy.table == ((None, "default"),)
+    assert replace(noisy, before=FEW).table == ((None, FEW),)
+    slower = tuning((16, 0.5, {FEW: (0.9, 0.8, 0.95)}), (64, 0.5, {FEW: (1.1, 0.7, 1.8)}))
+    assert replace(slower, before=FEW).table == ((None, "default"),)
 
 
 def test_shares_decide_what_is_best_for_all() -> None:

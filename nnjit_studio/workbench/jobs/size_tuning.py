@@ -7,6 +7,7 @@ every model; a bundle for any size takes its settings from there.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 
@@ -154,18 +155,22 @@ def compare_sizes(
             if time.monotonic() >= until_s:
                 left.append(family.name)
                 continue
-            comparison = Comparison(family, _places(model, family, shares, tuned), context)
+            places, before = _places(model, family, shares, tuned)
+            comparison = Comparison(family, places, context)
             with page.compiler_killed_on_cancel():
                 for place, _ in comparison.run():
                     at = place.workload.dims[family.axis]
                     phase(f"comparing settings of kernel {number} of {len(wanted)} at {at}")
-            found.append(comparison.result())
+            found.append(comparison.result(before))
             page.database.commit_size_tuning(found[-1])
     return tuple(found), tuple(left)
 
 
-def _places(model: ModelOnPage, family: Family, shares: Sequence[float], tuned: int) -> list[Place]:
-    """The sizes of a kernel, ascending, with all settings that are compared there."""
+def _places(
+    model: ModelOnPage, family: Family, shares: Sequence[float], tuned: int
+) -> tuple[list[Place], str]:
+    """The sizes of a kernel, ascending, with all settings that are compared there; and those of
+    them that won at most sizes before."""
     page, known = model.page, {w.key: w for w in model.current.workloads}
     order = sorted(range(len(family.at)), key=lambda i: known[family.at[i]].dims[family.axis])
     workloads = [known[family.at[i]] for i in order]
@@ -175,14 +180,17 @@ def _places(model: ModelOnPage, family: Family, shares: Sequence[float], tuned: 
     best = best_measured(page.database.records(key))[:MOST]
     here = page.here(page.backend)
     won = [stored_best(page.database, w, here) for w in workloads]
+    winners = Counter(each for each in won if isinstance(each, Candidate))
     tiles: dict[str, tuple[str, ...]] = {}
-    for tile in (*best, *(each for each in won if isinstance(each, Candidate))):
+    # The one that won most goes first, so that it is none of those that come to the same tile.
+    for tile in (*(each for each, _ in winners.most_common()), *best):
         try:
             made = page.process.settings_at(keys, str(tile))
         except NnjitError:
             continue  # it suits its own size alone
         if made != guesses and made not in tiles.values():
             tiles[str(tile)] = made
+    before = next((str(each) for each, _ in winners.most_common(1)), DEFAULT_SETTINGS)
     return [
         Place(
             workload,
@@ -191,7 +199,7 @@ def _places(model: ModelOnPage, family: Family, shares: Sequence[float], tuned: 
             {name: Candidate.parse(made[i]) for name, made in tiles.items()},
         )
         for i, workload in enumerate(workloads)
-    ]
+    ], before if before in tiles else DEFAULT_SETTINGS
 
 
 def _work(model: ImportedModel) -> int:
