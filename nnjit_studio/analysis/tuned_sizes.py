@@ -12,7 +12,7 @@ from nnjit_studio.support.tables import text_table
 
 FIRST_GUESS: Table = ((None, DEFAULT_SETTINGS),)
 ABOUT = (
-    "The gain is over the first guess, in time weighted by how often each size runs; "
+    "The gain is over the first guess, over runs as often as each size comes; "
     "`nnjit export` takes these settings for a bundle for any size."
 )
 
@@ -24,7 +24,7 @@ class TunedSizes:
     model: str
     sizes: tuple[Mapping[str, int], ...]
     """Of the open dimensions."""
-    weights: tuple[float, ...]
+    shares: tuple[float, ...]
     """Share of all runs that each size stands for."""
     tuned: Mapping[str, int]
     """The size at which settings were searched for."""
@@ -40,8 +40,8 @@ class TunedSizes:
     def as_text(self) -> str:
         """A line for each kernel and interval."""
         shares = ", ".join(
-            f"{'x'.join(map(str, each.values()))} ({weight:.0%})"
-            for each, weight in zip(self.sizes, self.weights, strict=True)
+            f"{'x'.join(map(str, each.values()))} ({share:.0%})"
+            for each, share in zip(self.sizes, self.shares, strict=True)
         )
         head = f"{self.model}: settings compared at {shares}"
         left = f"There was no time for {len(self.left)} kernels: {', '.join(self.left)}."

@@ -33,7 +33,7 @@ from nnjit_studio.records.target_options import TargetOptions
 from nnjit_studio.support.files import replacing
 from nnjit_studio.tuner.events import Event, Failed, Finished, SessionStarted
 from nnjit_studio.workbench import jobs
-from nnjit_studio.workbench.inputs.histogram import read_histogram, typical, weights_of
+from nnjit_studio.workbench.inputs.histogram import read_histogram, runs_at, typical
 from nnjit_studio.workbench.plan_forms import tune_plan
 
 PLAN_SHARE = 0.4
@@ -168,13 +168,15 @@ def check_sizes(options: SessionOptions) -> None:
 
 def tune_all(opened: Running, model: Path, options: SessionOptions, as_json: bool) -> None:
     """Tune at one of the sizes, then compare at all."""
-    wanted, weights = options.sizes, options.shares
+    wanted, shares = options.sizes, options.shares
     if options.histogram is not None:
         histogram = read_histogram(options.histogram, model)
         wanted = wanted or {"": typical(histogram)}
-        weights = weights_of(histogram, max(wanted.values(), key=len))
+        if len(wanted) > 1:
+            raise UserError("A histogram is of one dimension.", "Give --shares in its place.")
+        shares = runs_at(histogram, *wanted.values())
     session = jobs.tune_sizes(
-        opened.bench, model, wanted, weights, options.seconds, options.inputs, note
+        opened.bench, model, wanted, shares, options.seconds, options.inputs, note
     )
     while True:
         try:

@@ -16,7 +16,11 @@ from nnjit_studio.records.size_tuning import AtSize, SizeTuning
 
 def insert_size_tuning(db: Database, tuning: SizeTuning) -> int:
     """Add what was measured of a kernel; its id."""
-    measured = {"guess": tuning.guess, "at": [asdict(row) for row in tuning.at]}
+    measured = {
+        "guess": tuning.guess,
+        "before": tuning.before,
+        "at": [asdict(row) for row in tuning.at],
+    }
     with db.atomic():
         row = {
             "key_id": key_id_of(db, tuning.key),
@@ -41,4 +45,5 @@ def _from_row(row: dict[str, str]) -> SizeTuning:
     measured = json.loads(row["measured"])
     key = KernelKey(**{name: row[name] for name in KEY_COLUMNS})
     at = msgspec.convert(measured["at"], tuple[AtSize, ...])
-    return SizeTuning(key, row["workload"], measured["guess"], at, row["created"])
+    guess, before = measured["guess"], measured["before"]
+    return SizeTuning(key, row["workload"], guess, at, row["created"], before)

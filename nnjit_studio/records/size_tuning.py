@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS, Candidate
@@ -25,8 +25,8 @@ class AtSize:
     """Of the first extent that stays open."""
     workload: str
     """The key of the workload that the kernel is there."""
-    weight: float
-    """How often the kernel runs at this size, as a share of all its runs."""
+    share: float
+    """Of all runs, how many have this size."""
     ms: float
     """One run of the first guess, the median."""
     speedups: Mapping[str, tuple[float, float, float]]
@@ -56,6 +56,8 @@ class SizeTuning:
     """Ascending by size."""
     created: str = field(default="", compare=False)
     """ISO 8601 in UTC."""
+    before: str = DEFAULT_SETTINGS
+    """What won at most of the sizes before: it stays where nothing else is proven."""
 
     @property
     def table(self) -> Table:
@@ -63,18 +65,30 @@ class SizeTuning:
 
         Panels of a weight have one width, so all have that of the one that is best for all sizes.
         """
-        names = (DEFAULT_SETTINGS, *sorted({name for row in self.at for name in row.speedups}))
-        chosen = _best(self.at, names)
+        others = sorted({name for row in self.at for name in row.speedups})
+        names = tuple(dict.fromkeys((self.before, DEFAULT_SETTINGS, *others)))
+        chosen = _best(self._rows, names)
         panels = self._panels(chosen)
         alike = [name for name in names if self._panels(name) == panels]
-        rows = list(_split(self.at, chosen, alike))
+        rows = list(_split(self._rows, chosen, alike))
         ends = [math.isqrt(a[-1].size * b[0].size) for (a, _), (b, _) in pairwise(rows)]
         return tuple(zip((*ends, None), (name for _, name in rows), strict=True))
 
     def ms(self, table: Table) -> float:
-        """Of a run at a size drawn by weight."""
-        weights = sum(row.weight for row in self.at)
-        return sum(_ms((row,), settings_of_size(table, row.size)) for row in self.at) / weights
+        """Of a run, at sizes as often as they come."""
+        rows = self._rows
+        whole = sum(_ms((row,), settings_of_size(table, row.size)) for row in rows)
+        return whole / sum(row.share for row in rows)
+
+    @property
+    def _rows(self) -> tuple[AtSize, ...]:
+        """With what won before as fast as the first guess where nothing tells them apart."""
+        return tuple(
+            row
+            if row.of(self.before)[1] > 1 or row.of(self.before)[2] < 1
+            else replace(row, speedups={**row.speedups, self.before: UNMEASURED})
+            for row in self.at
+        )
 
     def _panels(self, name: str) -> object:
         tile = Candidate.parse(self.guess if name == DEFAULT_SETTINGS else name)
@@ -123,12 +137,12 @@ def _beats(rows: Sequence[AtSize], name: str, other: str) -> bool:
 
 
 def _best(rows: Sequence[AtSize], names: Sequence[str]) -> str:
-    """Of least weighted time; the first of equal ones."""
+    """Of least time over all runs; the first of equal ones."""
     return min(names, key=lambda name: _ms(rows, name))
 
 
 def _ms(rows: Sequence[AtSize], name: str) -> float:
-    return sum(row.weight * row.ms / row.credited(name) for row in rows)
+    return sum(row.share * row.ms / row.credited(name) for row in rows)
 
 
 def _total(parts: Sequence[Part]) -> float:

@@ -11,7 +11,9 @@ from nnjit_studio.records.size_tuning import AtSize, SizeTuning
 
 KEY = KernelKey("matmul", "?x64x64", "f32", "row-major", "f", "", "cpu", "t", "simd128", "1")
 ROW = AtSize(16, "matmul:16x64x64:f32#a", 0.25, 1.5, {"x0=8": (1.2, 1.1, 1.3)})
-TUNING = SizeTuning(KEY, "matmul:?x64x64:f32#f", "x0=4", (ROW, replace(ROW, size=64)), "2026-11-29")
+TUNING = SizeTuning(
+    KEY, "matmul:?x64x64:f32#f", "x0=4", (ROW, replace(ROW, size=64)), "2026-11-29", "x0=8"
+)
 
 
 def test_a_later_session_reads_it(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_one_tuning_for_many_sizes_serves_another_model(tmp_path: Path) -> None:
     kinds = [line["event"] for line in lines]
     assert kinds[0] == "started" and kinds[-2:] == ["summary", "sizes"]
     found = lines[-1]
-    assert found["weights"] == [pytest.approx(30 / 31), pytest.approx(1 / 31)]
+    assert found["shares"] == [pytest.approx(30 / 31), pytest.approx(1 / 31)]
     assert found["tuned"] == {"rows": 4}, "most work is done there"
     (kernel,) = found["kernels"]
     assert kernel["kernel"].startswith("matmul:?x48x64:f32+bias#")

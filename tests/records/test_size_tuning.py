@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nnjit_studio.records import KernelKey
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.size_tuning import AtSize, SizeTuning, settings_of_size
@@ -15,8 +17,8 @@ Known = dict[str, tuple[float, float, float]]
 
 
 def tuning(*rows: tuple[int, float, Known]) -> SizeTuning:
-    """Of sizes with their weights; a run takes as many ms as the size says."""
-    at = tuple(AtSize(n, f"matmul:{n}", weight, float(n), told) for n, weight, told in rows)
+    """Of sizes with their shares; a run takes as many ms as the size says."""
+    at = tuple(AtSize(n, f"matmul:{n}", share, float(n), told) for n, share, told in rows)
     return SizeTuning(KEY, "matmul:?x64x64:f32#f", GUESS, at)
 
 
@@ -31,7 +33,15 @@ def test_a_loss_counts_though_it_is_not_proven() -> None:
     assert tuning(*rows).table == ((None, "default"),)
 
 
-def test_weights_decide_what_is_best_for_all() -> None:
+def test_what_won_before_stays_unless_it_is_proven_slower() -> None:
+    noisy = tuning((16, 0.5, {FEW: (0.9, 0.6, 1.4)}), (64, 0.5, {FEW: (1.1, 0.7, 1.8)}))
+    assert noisy.table == ((None, "default"),)
+    assert replace(noisy, before=FEW).table == ((None, FEW),)
+    slower = tuning((16, 0.5, {FEW: (0.9, 0.8, 0.95)}), (64, 0.5, {FEW: (1.1, 0.7, 1.8)}))
+    assert replace(slower, before=FEW).table == ((None, "default"),)
+
+
+def test_shares_decide_what_is_best_for_all() -> None:
     told: list[Known] = [{FEW: (1.02, 1.01, 1.03)}, {FEW: (0.99, 0.98, 0.995)}]
     assert tuning((16, 0.9, told[0]), (64, 0.1, told[1])).table == ((None, FEW),)
     assert tuning((16, 0.1, told[0]), (64, 0.9, told[1])).table == ((None, "default"),)

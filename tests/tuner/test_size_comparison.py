@@ -45,13 +45,13 @@ def compared(
     stage.runner.speed, stage.runner.wrong = speed, wrong
     comparison = Comparison(FAMILY, places, stage.context)
     told = [(where.workload.dims[0], settings) for where, settings in comparison.run()]
-    return comparison.result(), told
+    return comparison.result("few"), told
 
 
 def test_each_size_says_what_settings_are_worth_there() -> None:
     found, told = compared(place(16), place(384))
     assert told == [(16, "few"), (16, "many"), (384, "few"), (384, "many")]
-    assert [(row.size, row.ms, row.weight) for row in found.at] == [
+    assert [(row.size, row.ms, row.share) for row in found.at] == [
         (16, pytest.approx(16, rel=0.01), 0.5), (384, pytest.approx(384, rel=0.01), 0.5)
     ]  # fmt: skip
     for row, few, many in zip(found.at, (2, 1 / 1.5), (1 / 1.5, 2), strict=True):
@@ -68,6 +68,8 @@ def test_what_is_wrong_at_one_size_is_left_out_at_all() -> None:
     )
     assert (384, "many") in told
     assert [sorted(row.speedups) for row in found.at] == [["few"], ["few"]]
+    assert found.before == "few"
+    assert compared(place(16), wrong=lambda k: k.candidate == FEW)[0].before == "default"
     found, told = compared(
         place(16), place(384), wrong=lambda k: k.candidate == MANY and "16x" in k.workload
     )

@@ -8,7 +8,7 @@ import pytest
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.workbench.inputs import histogram
-from nnjit_studio.workbench.inputs.histogram import read_histogram, typical, weights_of
+from nnjit_studio.workbench.inputs.histogram import read_histogram, runs_at, typical
 from nnjit_studio.workbench.jobs.size_tuning import shares_of
 
 MODEL = Path("nowhere/m.onnx")
@@ -45,12 +45,12 @@ def test_a_few_sizes_stand_for_all() -> None:
     assert typical({n: 1 for n in range(1, 101)}) == (10, 30, 50, 70, 90)
     assert typical({7: 5}) == (7,)
     assert typical({8: 90, 500: 10}) == (8,)
-    assert weights_of({8: 4, 11: 1, 12: 1, 100: 2}, (8, 16, 64)) == (5, 1, 2)
+    assert runs_at({8: 4, 11: 1, 12: 1, 100: 2}, (8, 16, 64)) == (5, 1, 2)
 
 
-def test_weights_are_as_many_as_sizes() -> None:
+def test_shares_are_as_many_as_sizes() -> None:
     assert shares_of((), 4) == (0.25,) * 4
     assert shares_of((3, 0, 1), 3) == (0.75, 0, 0.25)
-    for weights in ((1, 2), (0, 0, 0), (1, -1, 1)):
+    for runs in ((1, 2), (0, 0, 0), (1, -1, 1)):
         with pytest.raises(UserError, match="3 sizes"):
-            shares_of(weights, 3)
+            shares_of(runs, 3)

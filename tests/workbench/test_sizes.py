@@ -18,7 +18,8 @@ from nnjit_studio.model.survey import InputPort, Survey
 from nnjit_studio.records.estimate import Estimate
 from nnjit_studio.workbench import Workbench
 from nnjit_studio.workbench.inputs.sizes import sized
-from nnjit_studio.workbench.jobs import profile_sizes_beside, tune_sizes
+from nnjit_studio.workbench.jobs import profile_sizes_beside, sizes, tune_sizes
+from nnjit_studio.workbench.open_model import size_name
 
 
 def survey(*inputs: InputPort) -> Survey:
@@ -174,3 +175,25 @@ def test_a_cancelled_tuning_compares_nothing(
     assert next(events) == "an event"  # type: ignore[comparison-overlap]
     with pytest.raises(UserError, match="Tuning the sizes was cancelled"):
         next(events)
+
+
+def test_sizes_that_were_tuned_are_compared_for_bundles(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    works = [SimpleNamespace(workloads=(SimpleNamespace(uses=2, flops=n),)) for n in (8, 32)]
+    programs = {size_name(i): work for i, work in enumerate(works)}
+    opened = SimpleNamespace(programs=programs, program=programs.get, families=("one",))
+    asked: list[object] = []
+    monkeypatch.setattr(bench.model, "opened", opened)
+    monkeypatch.setattr(bench.tuning, "start", lambda seconds: asked.append(seconds) or ())
+
+    def compare(model: object, shares: object, tuned: int, *_: object) -> object:
+        asked.extend((shares, tuned))
+        return ("a kernel",), ("matmul:?x8x8:f32",)
+
+    monkeypatch.setattr(sizes, "compare_sizes", compare)
+    notes = sizes._tune(bench, 10.0, lambda text: None)
+    assert asked == [6.0, (0.5, 0.5), 1]
+    assert notes[0].startswith("Settings of 1 kernels") and "no time for 1 more" in notes[1]
+    opened.families = ()
+    assert sizes._tune(bench, 10.0, lambda text: None) == () and asked[-1] == 10.0

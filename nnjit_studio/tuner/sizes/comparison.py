@@ -10,7 +10,7 @@ from nnjit_studio.errors import CompileError
 from nnjit_studio.model import Workload
 from nnjit_studio.model.family import Family
 from nnjit_studio.records import Kernel, KernelKey, MeasurePolicy
-from nnjit_studio.records.candidate import Candidate
+from nnjit_studio.records.candidate import DEFAULT_SETTINGS, Candidate
 from nnjit_studio.records.outcomes import COMPARED
 from nnjit_studio.records.size_tuning import UNMEASURED, AtSize, SizeTuning
 from nnjit_studio.tuner.context import TuningContext
@@ -27,7 +27,7 @@ class Place:
 
     workload: Workload
     """What the kernel is there."""
-    weight: float
+    share: float
     """As of :class:`AtSize`."""
     guess: Candidate
     """The tile that the kernel for any size has there by its first guess,"""
@@ -58,8 +58,8 @@ class Comparison:
         for place in self._places:
             yield from self._at(place)
 
-    def result(self) -> SizeTuning:
-        """Of all sizes, ascending."""
+    def result(self, before: str) -> SizeTuning:
+        """Of all sizes, ascending; ``before`` as of :class:`SizeTuning`."""
         context, last = self._context, self._places[-1]
         key = KernelKey.of(last.workload, context.device, self._tier, context.compiler.version)
         family = self._family
@@ -73,6 +73,7 @@ class Comparison:
             str(last.guess),
             tuple(rows),
             context.clock.now_iso(),
+            DEFAULT_SETTINGS if before in self._wrong else before,
         )
 
     def _at(self, place: Place) -> Iterator[tuple[Place, str]]:
@@ -106,7 +107,7 @@ class Comparison:
                 known[kernel.sha256] = (verdict.speedup, *ends)
             found[settings] = known[kernel.sha256]
         size, ms = workload.dims[self._family.axis], statistics.median(samples_ms)
-        self._rows.append(AtSize(size, workload.key, place.weight, ms, found))
+        self._rows.append(AtSize(size, workload.key, place.share, ms, found))
 
     def _compiled(self, workload: Workload, tile: Candidate) -> Kernel | str:
         """A kernel, or why there is none."""

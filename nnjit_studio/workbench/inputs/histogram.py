@@ -59,7 +59,7 @@ def typical(histogram: Histogram, few: int = FEW) -> tuple[int, ...]:
     return tuple(dict.fromkeys(sizes))
 
 
-def weights_of(histogram: Histogram, sizes: Sequence[int]) -> tuple[float, ...]:
+def runs_at(histogram: Histogram, sizes: Sequence[int]) -> tuple[float, ...]:
     """Runs by these sizes: each run counts for the one that is nearest, as a ratio."""
     found: Counter[int] = Counter()
     for size, count in histogram.items():

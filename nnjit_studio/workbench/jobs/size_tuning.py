@@ -7,6 +7,7 @@ every model; a bundle for any size takes its settings from there.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def tune_sizes(
     bench: Workbench,
     path: Path,
     wanted: Mapping[str, Sequence[int]],
-    weights: Sequence[float] = (),
+    shares: Sequence[float] = (),
     seconds: float = 60.0,
     feeds: Feeds | None = None,
     on_phase: OnPhase = quiet,
@@ -53,7 +54,7 @@ def tune_sizes(
     ----------
     wanted, feeds
         As of :func:`nnjit_studio.workbench.inputs.sizes.sized`.
-    weights
+    shares
         How often each size runs; all as often when empty.
     seconds
         Of tuning and comparing. A kernel for which no time is left is not compared.
@@ -61,7 +62,7 @@ def tune_sizes(
     Raises
     ------
     ModelError, UserError
-        When sizes, weights and model do not fit together; when it was cancelled.
+        When sizes, shares and model do not fit together; when it was cancelled.
     PageError, CompileError
     """
     page, model = bench.page, bench.model
@@ -70,7 +71,7 @@ def tune_sizes(
             "Kernels of a GPU for any size take no tuned settings.", "Tune in Wasm: --backend wasm."
         )
     at = sized(page.process.survey(path), wanted, None if feeds is None else dict(feeds))
-    shares = shares_of(weights, len(at))
+    shares = shares_of(shares, len(at))
     opened, notes = bench.open_sizes(path, [each.arrays for each in at], on_phase)
     tuned = heaviest(opened, shares)
     for event in bench.tuning.start(seconds * TUNING_SHARE, program=size_name(tuned)):
@@ -93,21 +94,21 @@ def heaviest(opened: OpenModel, shares: Sequence[float]) -> int:
     return work.index(max(work))
 
 
-def shares_of(weights: Sequence[float], count: int) -> tuple[float, ...]:
-    """Weights of so many sizes as shares.
+def shares_of(runs: Sequence[float], count: int) -> tuple[float, ...]:
+    """The share of all runs that each of so many sizes has; equal ones where nothing is said.
 
     Raises
     ------
     UserError
         When they are not as many, or none is above 0.
     """
-    weights = weights or (1.0,) * count
-    if len(weights) != count or min(weights) < 0 or not sum(weights):
+    runs = runs or (1.0,) * count
+    if len(runs) != count or min(runs) < 0 or not sum(runs):
         raise UserError(
-            f"{count} sizes have {len(weights)} weights.",
-            "Give a weight above 0 for each size, in the order of the sizes.",
+            f"{count} sizes have {len(runs)} shares.",
+            "Give one for each size, in their order; one at least is above 0.",
         )
-    return tuple(weight / sum(weights) for weight in weights)
+    return tuple(each / sum(runs) for each in runs)
 
 
 def compare_sizes(
@@ -154,18 +155,22 @@ def compare_sizes(
             if time.monotonic() >= until_s:
                 left.append(family.name)
                 continue
-            comparison = Comparison(family, _places(model, family, shares, tuned), context)
+            places, before = _places(model, family, shares, tuned)
+            comparison = Comparison(family, places, context)
             with page.compiler_killed_on_cancel():
                 for place, _ in comparison.run():
                     at = place.workload.dims[family.axis]
                     phase(f"comparing settings of kernel {number} of {len(wanted)} at {at}")
-            found.append(comparison.result())
+            found.append(comparison.result(before))
             page.database.commit_size_tuning(found[-1])
     return tuple(found), tuple(left)
 
 
-def _places(model: ModelOnPage, family: Family, shares: Sequence[float], tuned: int) -> list[Place]:
-    """The sizes of a kernel, ascending, with all settings that are compared there."""
+def _places(
+    model: ModelOnPage, family: Family, shares: Sequence[float], tuned: int
+) -> tuple[list[Place], str]:
+    """The sizes of a kernel, ascending, with all settings that are compared there; and those of
+    them that won at most sizes before."""
     page, known = model.page, {w.key: w for w in model.current.workloads}
     order = sorted(range(len(family.at)), key=lambda i: known[family.at[i]].dims[family.axis])
     workloads = [known[family.at[i]] for i in order]
@@ -175,14 +180,17 @@ def _places(model: ModelOnPage, family: Family, shares: Sequence[float], tuned: 
     best = best_measured(page.database.records(key))[:MOST]
     here = page.here(page.backend)
     won = [stored_best(page.database, w, here) for w in workloads]
+    winners = Counter(each for each in won if isinstance(each, Candidate))
     tiles: dict[str, tuple[str, ...]] = {}
-    for tile in (*best, *(each for each in won if isinstance(each, Candidate))):
+    # The one that won most goes first, so that it is none of those that come to the same tile.
+    for tile in (*(each for each, _ in winners.most_common()), *best):
         try:
             made = page.process.settings_at(keys, str(tile))
         except NnjitError:
             continue  # it suits its own size alone
         if made != guesses and made not in tiles.values():
             tiles[str(tile)] = made
+    before = next((str(each) for each, _ in winners.most_common(1)), DEFAULT_SETTINGS)
     return [
         Place(
             workload,
@@ -191,7 +199,7 @@ def _places(model: ModelOnPage, family: Family, shares: Sequence[float], tuned: 
             {name: Candidate.parse(made[i]) for name, made in tiles.items()},
         )
         for i, workload in enumerate(workloads)
-    ]
+    ], before if before in tiles else DEFAULT_SETTINGS
 
 
 def _work(model: ImportedModel) -> int:
