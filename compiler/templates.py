@@ -47,6 +47,8 @@ from nnjit_studio.compiler.schedule.softmax import schedule_softmax
 from nnjit_studio.compiler.schedule.winograd import schedule_winograd
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument
 from nnjit_studio.compiler.wgsl.templates import attention, conv2d, matmul, matmul_4bit, matmul_int8
+from nnjit_studio.errors import CompileError
+from nnjit_studio.records import GPU_TIERS
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.space import registry
@@ -200,6 +202,18 @@ def subject_of(program: Program) -> Subject | None:
     """
     found = match(program)
     return found.subject if found else None
+
+
+def on_gpu(program: Program) -> bool:
+    """Whether the GPU's template of a program, if it has one, makes a kernel with its guess."""
+    found = match(program)
+    if found is None or (form := found.template.wgsl) is None:
+        return False
+    try:
+        guess = form.guess(found.subject)
+        return form.document(program, found.subject, guess, GPU_TIERS[0]) is not None
+    except CompileError:
+        return False
 
 
 def prepared(program: Program) -> Program:

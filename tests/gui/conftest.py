@@ -59,13 +59,16 @@ def own_inputs(monkeypatch, tmp_path):
 
 @pytest.fixture(autouse=True, scope="module")
 def collected_here():
-    """As in the program: widgets that are garbage die on Qt's thread, not in some other."""
+    """As in the program: widgets that are garbage die on Qt's thread, not in some other.
+
+    What was there before stays out of later searches, which would take longer than many a test.
+    """
     gc.collect()
     gc.freeze()
     gc.disable()
     yield
+    gc.collect()
     gc.enable()
-    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

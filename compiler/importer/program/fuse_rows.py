@@ -13,9 +13,8 @@ from nnjit_studio.compiler.importer.program.fuse_pointwise import joined
 from nnjit_studio.compiler.ir.affine import LANES
 from nnjit_studio.compiler.recognize.made_row import made_row
 from nnjit_studio.compiler.recognize.quantised import Quantised, recognize_blocks
+from nnjit_studio.compiler.templates import on_gpu
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, Origin, ProgramCall
-from nnjit_studio.compiler.wgsl.core.row_source import Made
-from nnjit_studio.errors import CompileError
 
 _MOST_BUFFERS = 8
 """Those of a dispatch that every GPU can bind."""
@@ -68,9 +67,7 @@ def _with_row(maker: ProgramCall, call: ProgramCall, product: Quantised) -> Prog
     bound = sum(b.role in ("input", "output") for b in program.buffers)
     if found is None or found.row is None or bound > _MOST_BUFFERS:
         return None
-    try:
-        Made(program, found.row).load("a", "0u", "")
-    except CompileError:  # what is not made for vectors, such as rounding, has no GPU template
+    if not on_gpu(program):  # what is not made for vectors, such as rounding
         return None
     row = _row_name(call, product)
     inputs = (*maker.inputs, *(v for v in call.inputs if v.name != row))
