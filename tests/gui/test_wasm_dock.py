@@ -189,8 +189,8 @@ def test_each_change_of_turbo_has_words_and_the_speed_table_has_room_for_them(sh
         panel.model.set_rows([{"index": 1, "name": "", "pass": passed, "gain": 1.5, "kept": True}])
         assert words in [cell.data() for cell in map(panel.model.index, [0] * 5, range(5))]
     speed = panel.speed.view
-    for build in BUILDS.values():
-        assert speed.columnWidth(2) > speed.fontMetrics().horizontalAdvance(build) + 12
+    for words in BUILDS.values():
+        assert speed.columnWidth(2) > speed.fontMetrics().horizontalAdvance(words) + 12
 
 
 def costs(survey, name, unsafe, note):
