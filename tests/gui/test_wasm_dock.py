@@ -13,12 +13,14 @@ from PySide6.QtTest import QTest
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.foreign_wasm.inspection.cost.records import Compilation, CompileCost, TierCost
+from nnjit_studio.foreign_wasm.turbo.loops.variants import FMA, SCHEDULE
 from nnjit_studio.support.stopping import check
 from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.startup.app import Script, _ScriptRun
 from nnjit_studio.ui.wasm import jobs, turbo
 from nnjit_studio.ui.wasm.colours import FINDINGS, VECTORS
 from nnjit_studio.ui.wasm.layout import Box, squarified
+from nnjit_studio.ui.wasm.speed import BUILDS
 from nnjit_studio.ui.wasm.tables import finding_columns, rows_of
 
 pytestmark = pytest.mark.usefixtures("read_once")
@@ -179,6 +181,16 @@ def test_a_file_that_became_another_costs_a_sentence_in_its_tab(qtbot, window, s
     qtbot.waitUntil(lambda: not shown.turbo.busy)
     assert "promises 4294967295 entries" in shown.turbo.caption.text()
     assert indices(shown) == [2, 0, 1] and shown.turbo.turbo_button.isEnabled()
+
+
+def test_each_change_of_turbo_has_words_and_the_speed_table_has_room_for_them(shown):
+    panel = shown.turbo
+    for passed, words in ((SCHEDULE, "order of instructions"), (FMA, "fused multiply-adds")):
+        panel.model.set_rows([{"index": 1, "name": "", "pass": passed, "gain": 1.5, "kept": True}])
+        assert words in [cell.data() for cell in map(panel.model.index, [0] * 5, range(5))]
+    speed = panel.speed.view
+    for words in BUILDS.values():
+        assert speed.columnWidth(2) > speed.fontMetrics().horizontalAdvance(words) + 12
 
 
 def costs(survey, name, unsafe, note):

@@ -100,16 +100,18 @@ def test_stop_ends_the_engine_of_a_measurement(qtbot, window, wasm, monkeypatch)
     monkeypatch.setattr(jobs, "compile_times", sleeping)
     turbo = wasm.turbo
     assert not turbo.stop_button.isEnabled()
+    wasm.tabs.setCurrentWidget(turbo)
+    turbo.compile_button.setFocus()
     turbo.compile_button.click()
     qtbot.waitUntil(lambda: "waiting for" in turbo.caption.text())
     assert turbo.busy and not turbo.compile_button.isEnabled()
-    turbo.stop_button.setFocus()
+    assert turbo.stop_button.hasFocus()  # and not the chooser of backends, to which it would pass
     QTest.keyClick(turbo.stop_button, Qt.Key.Key_Space)
     assert turbo.stop_button.text() == "Stopping…"
     qtbot.waitUntil(lambda: not turbo.busy)
     assert turbo.caption.text() == "Stopped; nothing was written."
     assert turbo.stop_button.text() == "Stop" and not turbo.stop_button.isEnabled()
-    assert turbo.compile_button.isEnabled()
+    assert turbo.compile_button.isEnabled() and turbo.compile_button.hasFocus()
     assert "engine has ended" not in window.message.text.text()
 
 

@@ -8,14 +8,17 @@ import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from test_loops import ACC, A, P, code, get, module_of, put, splat_kernel
 
 from nnjit_studio.cli.main import main
-from nnjit_studio.errors import UserError
+from nnjit_studio.engine.browsers.flags import Browser, Extras
+from nnjit_studio.errors import TargetError, UserError
 from nnjit_studio.foreign_wasm import apart
-from nnjit_studio.foreign_wasm.turbo.gate.engines import Node, engine_of
+from nnjit_studio.foreign_wasm.turbo.gate import engines
+from nnjit_studio.foreign_wasm.turbo.gate.engines import BrowserEngine, Node, engine_of
 from nnjit_studio.foreign_wasm.turbo.gate.gain import gain_of
 from nnjit_studio.foreign_wasm.turbo.gate.gate import Settings
 from nnjit_studio.foreign_wasm.turbo.job import Turbo, TurboOptions, turbo, worth_trying
@@ -79,6 +82,30 @@ def test_a_memory_of_64_bits_is_run_with_addresses_of_64_bits(tmp_path: Path) ->
     assert all(body["equal"] and body["cases_without_trap"] for body in loop["bodies"])
 
 
+def test_nothing_is_measured_in_the_code_of_an_engines_first_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that is busy enough is still in it when one body has long left it."""
+    told, job = tmp_path / "told", {"functions": [], "pairs": [], "modules": []}
+    node = tmp_path / "node"
+    node.write_text(f'#!/bin/sh\necho "$@" > {told}\n')
+    node.chmod(0o755)
+    assert list(Node(str(node)).rows(job, tmp_path)) == []
+    assert told.read_text().startswith("--no-liftoff ")
+    started: list[Extras] = []
+
+    def open_page(*given: object, extras: Extras) -> object:
+        started.append(extras)
+        raise TargetError("It is not there.")
+
+    monkeypatch.setattr(engines, "open_page", open_page)
+    with pytest.raises(TargetError):
+        list(BrowserEngine(cast(Browser, None), False).rows(job, tmp_path))
+    (extras,) = started
+    assert extras.switches == ("--js-flags=--no-liftoff",)
+    assert extras.preferences == {"javascript.options.wasm_baselinejit": False}
+
+
 def test_the_loader_chooses_by_what_the_engine_can(made: Turbo) -> None:
     script = "const { relaxed, wasmUrl } = await import(process.argv[1]);"
     script += "console.log(JSON.stringify({ relaxed, wasmUrl }));"
@@ -111,7 +138,7 @@ def test_a_file_that_changes_after_it_was_looked_through_is_told(tmp_path: Path)
     said.clear()
     with pytest.raises(UserError, match="was changed while it was measured"):
         turbo(file, None, options, said.append, work)
-    assert not [line for line in said if line.startswith("Looking")]
+    assert said[0].startswith("Measuring functions in node") and not any("Look" in s for s in said)
     assert [f.name for f in tmp_path.iterdir()] == ["x.wasm"]
 
 

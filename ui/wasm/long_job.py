@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QPushButton
+from PySide6.QtWidgets import QApplication, QPushButton, QWidget
 
 from nnjit_studio.support.stopping import Stop, Stopped, stoppable
 from nnjit_studio.ui.dock.host import Host
@@ -38,9 +38,13 @@ class LongJob(QObject):
     failed = Signal(object)
     """``JobProblem``"""
 
-    def __init__(self, host: Host, parent: QObject) -> None:
-        super().__init__(parent)
-        self._host, self._stop = host, Stop()
+    def __init__(self, host: Host, panel: QWidget) -> None:
+        super().__init__(panel)
+        self._host, self._panel, self._stop = host, panel, Stop()
+        self._button: QPushButton | None = None
+        self._waited = False
+        self._before: QWidget | None = None
+        """Had the focus when the job began: what is disabled would pass it on to the header."""
         self._worker = Worker(self)
         self._worker.yielded.connect(self.told)
         self._worker.returned.connect(self._returned)
@@ -70,11 +74,16 @@ class LongJob(QObject):
 
         if not self._worker.start(name, run):
             return False
-        self._stop = stop
+        self._stop, focus = stop, QApplication.focusWidget()
+        inside = focus is not None and self._panel.isAncestorOf(focus)
         self.changed.emit()
+        if inside and self._button is not None:
+            self._before = focus
+            self._button.setFocus()
         return True
 
     def cancel(self) -> None:
+        self._waited = self._waits()
         self._stop.set()
         self.changed.emit()
 
@@ -89,14 +98,24 @@ class LongJob(QObject):
 
         self.changed.connect(follow)
         follow()
+        self._button = button
         return button
 
-    def _returned(self, _: str, result: object) -> None:
+    def _waits(self) -> bool:
+        return self._button is not None and self._button.hasFocus()
+
+    def _ended(self) -> None:
+        waited, self._waited = self._waited or self._waits(), False
         self.changed.emit()
+        if waited and self._before is not None:
+            self._before.setFocus()
+
+    def _returned(self, _: str, result: object) -> None:
+        self._ended()
         self.returned.emit(result)
 
     def _failed(self, job: str, error: BaseException) -> None:
-        self.changed.emit()
+        self._ended()
         if isinstance(error, Stopped):
             self.stopped.emit()
         else:

@@ -26,6 +26,10 @@ NO_FRAMES = (
 )
 ALL = "all cases"
 BUILDS = {"plain": "bit-identical", "relaxed": "fused"}
+DONE = (
+    "All cases have run. Next: put the written files into your page; the first lines of the "
+    "loader say how."
+)
 READY = "Runs the original and the new modules in turns in one page, case after case."
 
 
@@ -54,7 +58,7 @@ def _ms(value: Any) -> str:
 COLUMNS = (
     Column("case", lambda r: r.case, width=176),
     Column("where", lambda r: r.place, width=104),
-    Column("new module", lambda r: BUILDS.get(r.build, r.build), width=84),
+    Column("new module", lambda r: BUILDS.get(r.build, r.build), width=104),
     Column("original ms", lambda r: r.before_ms, _ms, True, "median of one run", 84),
     Column("ms", lambda r: r.after_ms, _ms, True, "median of one run of the new module", 60),
     Column("gain and interval", _gain, width=150, tone=_tone,
@@ -75,7 +79,7 @@ class SpeedPanel(TablePanel):
         self._builds: Mapping[str, Path] = {}
         self.job = LongJob(host, self)
         self.job.told.connect(self._take)
-        self.job.returned.connect(lambda _: self._tell("All cases have run."))
+        self.job.returned.connect(lambda _: self._tell(DONE))
         self.job.stopped.connect(lambda: self._tell("Stopped."))
         self.job.failed.connect(self._failed)
         self.job.changed.connect(self._follow)

@@ -12,6 +12,7 @@ from nnjit_studio.foreign_wasm.inspection.cost.records import CompileCost
 from nnjit_studio.foreign_wasm.inspection.cost.verdict import verdict
 from nnjit_studio.foreign_wasm.inspection.survey import Survey
 from nnjit_studio.foreign_wasm.turbo.job import Turbo, TurboOptions, Work, turbo, worth_trying
+from nnjit_studio.foreign_wasm.turbo.loops.variants import FMA, SCHEDULE
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.wasm import jobs
@@ -27,7 +28,7 @@ EMPTY = (
     "measured faster; it takes minutes."
 )
 STOPPED = "Stopped; nothing was written."
-PASSES = {"order": "order of instructions", "fma": "fused multiply-adds"}
+PASSES = {SCHEDULE: "order of instructions", FMA: "fused multiply-adds"}
 
 
 def _gain(value: float | None) -> str:

@@ -129,6 +129,7 @@ def _changed(
     work: Work, folder: Path, outputs: Outputs, options: TurboOptions, note: Note
 ) -> Turbo:
     candidates, settings, fma = work.candidates, options.settings, options.fma
+    note(f"Measuring functions in {work.engine.version}: {len(candidates)}.")
     run = (work.engine, folder, settings, note)
     judged = _judged(work, folder, options, note)
     donors = best_donors(judged, False), best_donors(judged, fma)

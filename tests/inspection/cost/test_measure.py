@@ -70,6 +70,14 @@ def test_a_browser_compiles_with_the_same_flags(planted: Survey) -> None:
     assert set(cost.tiers[1].functions) == {f.index for f in planted.functions}
 
 
+def test_a_time_of_whole_milliseconds_is_a_time(planted: Survey, tmp_path: Path) -> None:
+    told = tmp_path / "node-told"
+    told.write_text("#!/bin/sh\necho '@row [22]'\n")
+    told.chmod(0o755)
+    cost = traced(Shell("node-told", "v8", told), planted, lambda line: None)
+    assert [tier.whole_ms for tier in cost.tiers] == [22.0, 22.0]
+
+
 def test_a_function_that_the_engine_refuses_is_told(tmp_path: Path) -> None:
     broken = surveyed(build([nops(2), b"\0\x6a\x0b"], {}), tmp_path)  # i32.add of nothing
     cost = isolated(node(), broken, [0, 1], lambda line: None, rounds=1, whole=False)

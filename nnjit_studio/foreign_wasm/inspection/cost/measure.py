@@ -122,7 +122,9 @@ def _drive(engine: Engine, job: Job, note: Progress) -> tuple[list[Row], int | N
     with contextlib.closing(engine.compile(job)) as running:
         while True:
             try:
-                rows.append(next(running))
+                # JSON writes 22.0 as 22.
+                row = next(running)
+                rows.append([float(ms) if isinstance(ms, int) else ms for ms in row])
             except StopIteration as end:
                 return rows, end.value
             if job.rounds > 1:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from nnjit_studio.engine.browsers import browsers
-from nnjit_studio.engine.browsers.flags import Browser
+from nnjit_studio.engine.browsers.flags import Browser, Extras
 from nnjit_studio.engine.pages.opening import open_page
 from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.errors import PageError, TargetError
@@ -21,6 +21,10 @@ from nnjit_studio.support.stopping import ended_by_stop
 ROW_TIMEOUT_S = 120.0
 """For one loop or function."""
 _COMPILERS = {"chromium": "v8", "firefox": "spidermonkey", "webkit": "jsc"}
+_OPTIMISED = "--no-liftoff"
+_OPTIMISING = Extras((f"--js-flags={_OPTIMISED}",), {"javascript.options.wasm_baselinejit": False})
+"""Only the compiler that long-running code ends up with: where other programs keep it waiting,
+one body would be timed in the code of the first compiler, the other in that of the last."""
 _JOB = "job.json"
 _IN_NODE = """
 import { readFile } from "node:fs/promises";
@@ -74,7 +78,7 @@ class Node:
     def rows(self, job: dict[str, Any], folder: Path) -> Iterator[dict[str, Any]]:
         (folder / _JOB).write_text(json.dumps(job))
         script = Path(str(files("nnjit_studio.resources") / "bench/turbo/work.js")).resolve()
-        command = [self.program, "--input-type=module", "-e", _IN_NODE]
+        command = [self.program, _OPTIMISED, "--input-type=module", "-e", _IN_NODE]
         count = sum(len(f["loops"]) for f in job["functions"])
         count += len(job["pairs"]) + len(job["modules"])
         with subprocess.Popen(
@@ -117,7 +121,7 @@ class BrowserEngine:
         (folder / _JOB).write_text(json.dumps(job))
         with (
             PageServer({"files": folder}) as server,
-            open_page(server, self.browser, "turbo/gate.html", self.no_sandbox),
+            open_page(server, self.browser, "turbo/gate.html", self.no_sandbox, extras=_OPTIMISING),
         ):
             yield from server.rows(ROW_TIMEOUT_S)
 
