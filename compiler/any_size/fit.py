@@ -149,10 +149,11 @@ class Numbers:
     def _formula(self, v: NDArray[np.int64], constants: Sequence[int]) -> Size | None:
         for constant in constants:
             for values, parts in self._products:
-                run = values[:, 1] - values[:, 0]
+                far = abs(values - values[:, :1]).argmax(1)  # two samples may be alike
+                run = values[np.arange(len(values)), far] - values[:, 0]
                 factor = np.zeros(len(values), np.int64)
                 if constant:
-                    np.floor_divide(v[1] - v[0], run, out=factor, where=run != 0)
+                    np.floor_divide(v[far] - v[0], run, out=factor, where=run != 0)
                 else:
                     np.floor_divide(v[0], values[:, 0], out=factor, where=values[:, 0] != 0)
                 rest = v - factor[:, None] * values

@@ -118,3 +118,29 @@ def test_windows_that_stride_over_a_signal_take_any_length(tmp_path: Path) -> No
         got = run_by_kernels(built, tmp_path / "w.bin", feeds, "simd128")["y"]
         wanted = native_session(path).run(["y"], feeds)[0]
         np.testing.assert_allclose(got, wanted, atol=1e-4)
+
+
+def test_rows_in_the_middle_of_a_table_are_read_at_any_length(tmp_path: Path) -> None:
+    """Relative positions as conformers have them: 2 s - 1 rows around the middle one."""
+    rng = np.random.default_rng(0)
+    held = {
+        "table": rng.standard_normal((1, 401, 4)).astype(np.float32),
+        "first": np.array([201], np.int64), "end": np.array([200], np.int64),
+        "one": np.array([1], np.int64),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"], start=1, end=2),
+        helper.make_node("Sub", ["first", "s"], ["starts"]),
+        helper.make_node("Add", ["end", "s"], ["ends"]),
+        helper.make_node("Slice", ["table", "starts", "ends", "one"], ["rows"]),
+        helper.make_node("ReduceMean", ["x"], ["mean"]),
+        helper.make_node("Add", ["rows", "mean"], ["y"]),
+    ]
+    path = save(tmp_path / "m.onnx", nodes, {"x": [1, "s", 4]}, {"y": [1, None, 4]}, held)
+    inputs = [{"x": rng.standard_normal((1, s, 4)).astype(np.float32)} for s in (7, 60)]
+    made = import_sizes(path, tmp_path / "w.bin", inputs)
+    assert made.notes == ()
+    for built, feeds in zip(made.models, inputs, strict=True):
+        got = run_by_kernels(built, tmp_path / "w.bin", feeds, "simd128")["y"]
+        wanted = native_session(path).run(["y"], feeds)[0]
+        np.testing.assert_allclose(got, wanted, atol=1e-5)
