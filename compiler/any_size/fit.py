@@ -32,10 +32,17 @@ class Fit:
     ----------
     samples
         The sizes of the samples, by the dimensions' names.
+    places
+        Shifts and strides of the model's windows, which go before others that explain the samples.
     """
 
-    def __init__(self, dims: Sequence[Dim], samples: Sequence[Mapping[str, int]]) -> None:
-        self.samples = samples
+    def __init__(
+        self,
+        dims: Sequence[Dim],
+        samples: Sequence[Mapping[str, int]],
+        places: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        self.samples, self._places = samples, places
         self.found: dict[Vector, Size] = {}
         for dim in dims:
             self._keep(size(dim))
@@ -67,8 +74,9 @@ class Fit:
             made = _line(v, np.array(a) * np.array(b), x * y)
             if made is not None:
                 return made
-        for by in _DIVISORS:
-            shifts = (0, by - 1, *range(1, by - 1), *range(-1, -by, -1))
+        known = ((by, (shift,)) for shift, by in self._places)
+        usual = ((n, (0, n - 1, *range(1, n - 1), *range(-1, -n, -1))) for n in _DIVISORS)
+        for by, shifts in (*known, *usual):
             for (other, formula), shift in itertools.product(reversed(atoms), shifts):
                 if tuple((n + shift) // by for n in other) == vector:
                     rounded: Size = (formula + shift) // by
@@ -121,16 +129,31 @@ class Numbers:
         if vector not in self._known:
             v = np.array(vector, np.int64)
             plain = self._plain._formula(v, (0,)) if self._plain else None
-            self._known[vector] = plain or self._formula(v, _CONSTANTS)
+            self._known[vector] = plain or self._formula(v, _CONSTANTS) or self._seen(v)
         return self._known[vector]
+
+    def _seen(self, v: NDArray[np.int64]) -> Size | None:
+        """A formula ``factor * x * (stride * y + rest)``: what strided windows see of an unpadded
+        map, of which the last places are left over at some sizes."""
+        for row, x in self._atoms.items():
+            parts, left = np.divmod(v, np.array(row, np.int64))
+            if left.any():
+                continue
+            factor = int(np.gcd.reduce(parts))
+            for other, y in self._atoms.items():
+                made = _line(parts // factor, np.array(other, np.int64), y) if factor else None
+                if made is not None:
+                    return x * made * factor
+        return None
 
     def _formula(self, v: NDArray[np.int64], constants: Sequence[int]) -> Size | None:
         for constant in constants:
             for values, parts in self._products:
-                run = values[:, 1] - values[:, 0]
+                far = abs(values - values[:, :1]).argmax(1)  # two samples may be alike
+                run = values[np.arange(len(values)), far] - values[:, 0]
                 factor = np.zeros(len(values), np.int64)
                 if constant:
-                    np.floor_divide(v[1] - v[0], run, out=factor, where=run != 0)
+                    np.floor_divide(v[far] - v[0], run, out=factor, where=run != 0)
                 else:
                     np.floor_divide(v[0], values[:, 0], out=factor, where=values[:, 0] != 0)
                 rest = v - factor[:, None] * values

@@ -288,7 +288,9 @@ def _opened(
         except ModelError as error:
             if isinstance(error, UnsupportedOpError) and not (first or trial.doubtful):
                 _check_at_hand(importer, feeds)
-            first = error if narrow is found else first or error
+            # What no kernel can count is no reason where there was another one.
+            told = first if isinstance(error, UnsupportedOpError) else None
+            first = told or error if narrow is found else first or error
             importer.store.finish_plan(more=True)
             if time.thread_time() > last:
                 break
@@ -320,7 +322,7 @@ def _unified(
     importer: _Importer, trial: Trial, found: Probe, feeds: Feeds
 ) -> tuple[Probe, Unified, frozenset[str]]:
     """The program for any size, the ranges in which it holds, and inputs that it relies on."""
-    fit = Fit(found.dims, found.samples)
+    fit = Fit(found.dims, found.samples, found.places)
     fit.learn(found.vectors())
     example = sizes_of(found.inputs, feeds)
     at = _import_sizes(found, list(fit.found.values()), example, importer.odd)

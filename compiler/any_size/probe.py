@@ -26,7 +26,7 @@ from nnjit_studio.compiler.any_size.inputs import (
     sizes_of,
     sum_of,
 )
-from nnjit_studio.compiler.any_size.windows import windows
+from nnjit_studio.compiler.any_size.windows import places, windows
 from nnjit_studio.compiler.importer.obstacles import may_be_refused
 from nnjit_studio.compiler.onnx_file import check
 from nnjit_studio.compiler.onnx_file.budget import progress
@@ -60,6 +60,8 @@ class Probe:
     samples: tuple[Sizes, ...]
     shapes: tuple[Shapes, ...]
     """Of every tensor, in order of execution, at each of the samples."""
+    places: tuple[tuple[int, int], ...] = ()
+    """What windows make of an extent n: ``(n + shift) // stride``."""
 
     def input_shapes(self, sizes: Sizes) -> dict[str, tuple[int, ...]]:
         """Of all inputs at sizes of the open dimensions."""
@@ -105,7 +107,7 @@ def probe(trial: Trial, feeds: Feeds) -> Probe:
     opened = tuple(d for d in dims if d.step)
     fixed = {d.name: d.low for d in dims if not d.step}
     samples, shapes = _samples(trial, opened, fixed, example)
-    return Probe(trial.inputs, opened, fixed, tuple(samples), tuple(shapes))
+    return Probe(trial.inputs, opened, fixed, tuple(samples), tuple(shapes), trial.places)
 
 
 def _looked_at(trial: Trial, feeds: Feeds) -> tuple[dict[str, int], list[Dim], list[str]]:
@@ -139,7 +141,8 @@ class Trial:
         self.tensors = list(dict.fromkeys(o for o in made if o in self._reference.tensors))
         self.outputs = [port.name for port in model.graph.output]
         held = {*self.tensors, *self.inputs}
-        self._windows = [w for w in windows(model.graph.node) if w.tensor in held]
+        self._windows = [w for w in windows(model.graph) if w.tensor in held]
+        self.places = places(model.graph)
         slid = (w.tensor for w in self._windows if w.tensor not in self.inputs)
         self._looked_at = list(dict.fromkeys((*self.outputs, *slid)))
 

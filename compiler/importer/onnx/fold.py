@@ -17,11 +17,11 @@ from onnx import helper
 
 from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody, kept, loop_of, scan_of
 from nnjit_studio.compiler.importer.onnx.control.distances import squares_apart
+from nnjit_studio.compiler.importer.onnx.control.slices import count, sliced
 from nnjit_studio.compiler.importer.onnx.forms import functions
 from nnjit_studio.compiler.importer.onnx.found.readers import read_found
 from nnjit_studio.compiler.importer.onnx.found.walk import FoundWalk
 from nnjit_studio.compiler.importer.onnx.walk import Counted, Walk, attribute_of, refuse
-from nnjit_studio.compiler.tvm_adapter.counting import COUNTING_OP
 
 MAX_TRIPS = 128
 """Iterations of a Loop or Scan: each becomes kernels of its own in the plan."""
@@ -113,18 +113,9 @@ def _range(w: Walk, node: onnx.NodeProto) -> bool:
     w.counted.ends.append(limit)
     if w.counted.kept:
         kind = w.types[node.input[0]].tensor_type.elem_type
-        count = len(range(start, limit, step))
-        _count(w, node.output[0], node.name, kind, {"start": start, "step": step, "count": count})
+        numbers = {"start": start, "step": step, "count": len(range(start, limit, step))}
+        count(w, node.output[0], node.name, kind, numbers)
     return w.counted.kept
-
-
-def _count(w: Walk, name: str, node: str, kind: int, numbers: Mapping[str, float]) -> None:
-    """Keep a tensor of numbers as a computation."""
-    dtype = helper.tensor_dtype_to_np_dtype(kind).name
-    w.types[name] = helper.make_tensor_type_proto(kind, (numbers["count"],))
-    w.kept.append(helper.make_value_info(name, w.types[name]))
-    w.counted.sources[name] = frozenset([len(w.counted.ends) - 1])
-    w.nodes.append(helper.make_node(COUNTING_OP, [], [name], node, dtype=dtype, **numbers))
 
 
 def _as_data(w: Walk, node: onnx.NodeProto, position: int) -> None:
@@ -144,7 +135,7 @@ def _as_data(w: Walk, node: onnx.NodeProto, position: int) -> None:
         w.count += 1
         line, kind = f"folded//{w.count}", w.types[name].tensor_type.elem_type
         numbers = {"start": start, "step": step, "count": values.size}
-        _count(w, line, node.name, kind, numbers)
+        count(w, line, node.name, kind, numbers)
         to = w.constant(np.array(w.values[name].shape, np.int64))
         node.input[position] = w.emit("Reshape", line, to)
 
@@ -348,21 +339,6 @@ def _split(w: Walk, node: onnx.NodeProto) -> list[str]:
     return parts
 
 
-def _old_slice(w: Walk, node: onnx.NodeProto) -> bool:
-    """Before opset 10 limits are attributes; of an end ahead of its start ONNX infers no size."""
-    starts, shape = attribute_of(node, "starts"), w.shape(node.input[0])
-    if starts is None or shape is None:
-        return False
-    left, axes = list(shape), attribute_of(node, "axes", range(len(starts)))
-    for axis, *limits in zip(axes, starts, attribute_of(node, "ends"), strict=True):
-        left[axis] = len(range(*slice(*limits).indices(shape[axis])))
-    if all(left):
-        return False
-    dtype = helper.tensor_dtype_to_np_dtype(w.types[node.input[0]].tensor_type.elem_type)
-    w.settle(node.output[0], np.zeros(left, dtype))
-    return True
-
-
 _RULES = {
     **dict.fromkeys(functions.NAMES, functions.laid_out),
     "Cast": _cast,
@@ -382,7 +358,7 @@ _RULES = {
     "SequenceLength": _sequence,
     "Shape": _shape,
     "Size": _size,
-    "Slice": _old_slice,
+    "Slice": sliced,
     "Split": _parts,
     "SplitToSequence": _sequence,
 }

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from onnx import NodeProto, helper, parser
 from onnx_models import save
+from run_plan import run_by_kernels
 
 from nnjit_studio.compiler.any_size import imports
 from nnjit_studio.compiler.any_size.fit import Numbers
-from nnjit_studio.compiler.any_size.imports import import_any
+from nnjit_studio.compiler.any_size.imports import import_any, import_sizes
 from nnjit_studio.compiler.any_size.probe import Probe, Trial, probe
 from nnjit_studio.compiler.any_size.windows import windows
+from nnjit_studio.compiler.onnx_file.native import native_session
 from nnjit_studio.model.size import Dim, size
 
 
@@ -32,13 +34,14 @@ def pool(**attributes: object) -> NodeProto:
     ],
 )
 def test_the_extents_that_a_window_wants(attributes: dict[str, object], least: object) -> None:
-    (window,) = windows([pool(**attributes)])
+    (window,) = windows(helper.make_graph([pool(**attributes)], "g", [], []))
     assert (window.tensor, window.least) == ("x", least)
     assert window.fits((1, 8, 5, 3)) and not window.fits((1, 8, 5, 2))
 
 
 def test_padding_that_follows_from_the_map_fits_every_window() -> None:
-    assert windows([pool(auto_pad="SAME_UPPER"), pool(pads=[1, 1, 1, 1])]) == ()
+    nodes = [pool(auto_pad="SAME_UPPER"), pool(pads=[1, 1, 1, 1])]
+    assert windows(helper.make_graph(nodes, "g", [], [])) == ()
 
 
 def test_a_range_begins_where_all_windows_fit(tmp_path: Path) -> None:
@@ -94,3 +97,50 @@ def test_sizes_that_are_asked_for_odd_are_odd() -> None:
     found = Probe({}, (Dim("h"), Dim("w", 4, 40, 4), Dim("c", 2, 64, 2)), {}, (), ())
     drawn = imports._import_sizes(found, [], {"h": 12, "w": 8, "c": 2}, True)
     assert all(s["h"] % 2 and s["w"] // 4 % 2 and s["c"] // 2 % 2 for s in drawn)
+
+
+def test_windows_that_stride_over_a_signal_take_any_length(tmp_path: Path) -> None:
+    """As an encoder of speech has them: wider than their strides, the last samples left over."""
+    rng = np.random.default_rng(0)
+    weights = {"v": rng.standard_normal((8, 1, 10)), "w": rng.standard_normal((8, 8, 3))}
+    nodes = [
+        helper.make_node("Conv", ["x", "v"], ["a"], strides=[5]),
+        helper.make_node("Conv", ["a", "w"], ["y"], strides=[2]),
+    ]
+    held = {name: array.astype(np.float32) for name, array in weights.items()}
+    path = save(tmp_path / "m.onnx", nodes, {"x": ["n", 1, "s"]}, {"y": ["n", 8, None]}, held)
+    inputs = [
+        {"x": rng.standard_normal((n, 1, s)).astype(np.float32)} for n, s in ((1, 74), (3, 399))
+    ]
+    made = import_sizes(path, tmp_path / "w.bin", inputs)
+    assert made.notes == ()
+    for built, feeds in zip(made.models, inputs, strict=True):
+        got = run_by_kernels(built, tmp_path / "w.bin", feeds, "simd128")["y"]
+        wanted = native_session(path).run(["y"], feeds)[0]
+        np.testing.assert_allclose(got, wanted, atol=1e-4)
+
+
+def test_rows_in_the_middle_of_a_table_are_read_at_any_length(tmp_path: Path) -> None:
+    """Relative positions as conformers have them: 2 s - 1 rows around the middle one."""
+    rng = np.random.default_rng(0)
+    held = {
+        "table": rng.standard_normal((1, 401, 4)).astype(np.float32),
+        "first": np.array([201], np.int64), "end": np.array([200], np.int64),
+        "one": np.array([1], np.int64),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"], start=1, end=2),
+        helper.make_node("Sub", ["first", "s"], ["starts"]),
+        helper.make_node("Add", ["end", "s"], ["ends"]),
+        helper.make_node("Slice", ["table", "starts", "ends", "one"], ["rows"]),
+        helper.make_node("ReduceMean", ["x"], ["mean"]),
+        helper.make_node("Add", ["rows", "mean"], ["y"]),
+    ]
+    path = save(tmp_path / "m.onnx", nodes, {"x": [1, "s", 4]}, {"y": [1, None, 4]}, held)
+    inputs = [{"x": rng.standard_normal((1, s, 4)).astype(np.float32)} for s in (7, 60)]
+    made = import_sizes(path, tmp_path / "w.bin", inputs)
+    assert made.notes == ()
+    for built, feeds in zip(made.models, inputs, strict=True):
+        got = run_by_kernels(built, tmp_path / "w.bin", feeds, "simd128")["y"]
+        wanted = native_session(path).run(["y"], feeds)[0]
+        np.testing.assert_allclose(got, wanted, atol=1e-5)

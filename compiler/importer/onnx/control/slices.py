@@ -1,0 +1,63 @@
+"""Slices whose limits are attributes, and rows of a table that begin where a size tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from nnjit_studio.compiler.importer.onnx.walk import Walk, attribute_of
+from nnjit_studio.compiler.tvm_adapter.counting import COUNTING_OP
+
+
+def count(w: Walk, name: str, node: str, kind: int, numbers: Mapping[str, float]) -> None:
+    """Keep a tensor of numbers as a computation."""
+    dtype = helper.tensor_dtype_to_np_dtype(kind).name
+    w.types[name] = helper.make_tensor_type_proto(kind, (numbers["count"],))
+    w.kept.append(helper.make_value_info(name, w.types[name]))
+    w.counted.sources[name] = frozenset([len(w.counted.ends) - 1])
+    w.nodes.append(helper.make_node(COUNTING_OP, [], [name], node, dtype=dtype, **numbers))
+
+
+def sliced(w: Walk, node: onnx.NodeProto) -> bool:
+    """Read a constant table at counted places where they do not begin at its first one, as those
+    of relative positions do, in the middle."""
+    table, *limits = node.input
+    if not limits:
+        return _of_attributes(w, node)
+    shape, given = w.shape(table), [w.values.get(n) for n in limits]
+    begins = not w.counted.from_sizes.isdisjoint(limits[:1])
+    if not begins or table not in w.constants or table in w.counted.from_sizes or shape is None:
+        return False
+    if any(value is None or value.size != 1 for value in given):
+        return False
+    numbers = [int(value.reshape(-1)[0]) for value in given if value is not None]
+    start, end, axis, step = (*numbers, *(0, 1)[len(numbers) - 2 :])
+    at = range(*slice(start, end, step).indices(shape[axis]))
+    if not at:
+        return False
+    w.counted.ends.append(len(at))  # an extent of the model, where the end in the table is none
+    if w.counted.kept:
+        w.count += 1
+        places = f"folded//{w.count}"
+        line = {"start": at.start, "step": at.step, "count": len(at)}
+        count(w, places, node.name, onnx.TensorProto.INT64, line)
+        w.alias[node.output[0]] = w.emit("Gather", table, places, axis=axis)
+    return w.counted.kept
+
+
+def _of_attributes(w: Walk, node: onnx.NodeProto) -> bool:
+    """Before opset 10; of an end ahead of its start ONNX infers no size."""
+    starts, shape = attribute_of(node, "starts"), w.shape(node.input[0])
+    if starts is None or shape is None:
+        return False
+    left, axes = list(shape), attribute_of(node, "axes", range(len(starts)))
+    for axis, *limits in zip(axes, starts, attribute_of(node, "ends"), strict=True):
+        left[axis] = len(range(*slice(*limits).indices(shape[axis])))
+    if all(left):
+        return False
+    dtype = helper.tensor_dtype_to_np_dtype(w.types[node.input[0]].tensor_type.elem_type)
+    w.settle(node.output[0], np.zeros(left, dtype))
+    return True
