@@ -27,9 +27,7 @@ from nnjit_studio.compiler.any_size.kernels.tuned import Winners
 from nnjit_studio.compiler.any_size.narrower import narrower
 from nnjit_studio.compiler.any_size.open_form import open_form
 from nnjit_studio.compiler.any_size.probe import Probe, Trial, probe
-from nnjit_studio.compiler.any_size.refusal import (
-    DIFFERENT_STEPS, as_refusal, one_size_alone, reason, refused,
-)  # fmt: skip
+from nnjit_studio.compiler.any_size.refusal import DIFFERENT_STEPS, one_size_alone, reason, refused
 from nnjit_studio.compiler.any_size.tables import bounded, ends_of, rows_of
 from nnjit_studio.compiler.any_size.unified import Unified, unify
 from nnjit_studio.compiler.importer.buffers import Weights
@@ -38,7 +36,7 @@ from nnjit_studio.compiler.importer.model import import_with
 from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody
 from nnjit_studio.compiler.importer.onnx.walk import Counted
 from nnjit_studio.compiler.importer.passes import Import
-from nnjit_studio.errors import CompileError, ModelError, UnsupportedOpError
+from nnjit_studio.errors import ModelError, UnsupportedOpError
 from nnjit_studio.model import GivenShapes
 from nnjit_studio.model.feeds import values_of
 from nnjit_studio.model.open_plan import OpenPlan
@@ -273,8 +271,7 @@ def _opened(
         try:
             whole, unified, relied = _unified(way, trial, narrow, feeds)
             result = made(_Variant(trial, whole, unified, {n: values[n] for n in relied}))
-        except (CompileError, ModelError) as stopped:
-            error = as_refusal(stopped)
+        except ModelError as error:
             if isinstance(error, UnsupportedOpError) and not (first or trial.doubtful):
                 _check_at_hand(importer, feeds)
             # What no kernel can count is no reason where there was another one.

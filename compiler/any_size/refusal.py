@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnjit_studio.compiler.importer.onnx.walk import Counted, refuse
-from nnjit_studio.errors import CompileError, ModelError, NnjitError
+from nnjit_studio.errors import ModelError, NnjitError
 
 _HINT = "Fix its sizes with --dim."
 DIFFERENT_STEPS = "its steps differ from size to size"
@@ -16,11 +16,6 @@ def reason(error: NnjitError) -> str:
 
 def refused(why: str) -> ModelError:
     return ModelError(f"The model cannot be compiled for any size: {why}.", _HINT)
-
-
-def as_refusal(error: CompileError | ModelError) -> ModelError:
-    """A tile that is none at one of the sizes of a kernel stands in the way of all sizes."""
-    return error if isinstance(error, ModelError) else refused(error.error.rstrip("."))
 
 
 def one_size_alone(counted: Counted) -> None:

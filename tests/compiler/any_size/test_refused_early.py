@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from nnjit_studio.compiler.any_size import imports
+from nnjit_studio.compiler.any_size.kernels.tuned import Tuning
 from nnjit_studio.errors import CompileError, UnsupportedOpError
 
 
@@ -117,14 +118,14 @@ def test_a_tile_that_is_none_at_some_size_keeps_a_dimension(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = helper.make_node("Relu", ["x"], ["y"])
-    path, made = saved(tmp_path / "m.onnx", [node], TensorProto.FLOAT), imports.open_form
+    path, compiled = saved(tmp_path / "m.onnx", [node], TensorProto.FLOAT), Tuning.compiled
 
-    def form(unified: Any, found: Any, *rest: Any) -> Any:
-        if len(found.dims) > 1:
+    def narrow(tuning: Tuning, *given: Any) -> Any:
+        if len(tuning.dims) > 1:
             raise CompileError("x0=8 does not fit rows of 2 pixels.", "")
-        return made(unified, found, *rest)
+        return compiled(tuning, *given)
 
-    monkeypatch.setattr(imports, "open_form", form)
+    monkeypatch.setattr(Tuning, "compiled", narrow)
     found = imports.import_any(path, tmp_path / "w.bin")
     assert found is not None and "stays" in found.notes[0]
     assert "x0=8 does not fit" in found.notes[0] and len(found.plan.dims) == 1
