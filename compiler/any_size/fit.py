@@ -140,7 +140,9 @@ class Numbers:
             if left.any():
                 continue
             factor = int(np.gcd.reduce(parts))
-            for other, y in self._atoms.items():
+            # Through two points goes a line of any size.
+            telling = ((o, y) for o, y in self._atoms.items() if len(set(o)) > 2)
+            for other, y in telling:
                 made = _line(parts // factor, np.array(other, np.int64), y) if factor else None
                 if made is not None:
                     return x * made * factor

@@ -170,7 +170,10 @@ def _in_wasm(
     for number, part in enumerate(wanted):
         if number % _TOLD == 0:
             on_phase(f"compiling kernel {number + 1} of {len(wanted)}")
-        kernels[part.name] = tuning.compiled(part)
+        try:
+            kernels[part.name] = tuning.compiled(part)
+        except CompileError as error:  # a tile that is none at one of the sizes of a kernel
+            raise refused(error.error.rstrip(".")) from error
     return _InWasm(kernels, mine, tuple(workspaces), (*tuning.notes(len(kernels)), *notes))
 
 

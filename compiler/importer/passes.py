@@ -12,7 +12,7 @@ from nnjit_studio.compiler.importer.onnx.byte_functions import byte_functions
 from nnjit_studio.compiler.importer.onnx.channels_last import channels_last
 from nnjit_studio.compiler.importer.onnx.contrib import expand
 from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody
-from nnjit_studio.compiler.importer.onnx.decompose import decompose
+from nnjit_studio.compiler.importer.onnx.decompose import decompose, types_of
 from nnjit_studio.compiler.importer.onnx.fold import fold_for
 from nnjit_studio.compiler.importer.onnx.forms.wider_integers import wider_integers
 from nnjit_studio.compiler.importer.onnx.single_precision import single_precision
@@ -213,7 +213,7 @@ MODEL_PASSES: Stage[onnx.ModelProto] = Stage(
         ("single_precision", lambda model, imports: single_precision(model, imports.keep_ports)),
         ("byte_functions", _byte_functions),
         ("decompose", _decompose),
-        ("wider_integers", lambda model, imports: wider_integers(model)),
+        ("wider_integers", lambda model, imports: wider_integers(model, types_of)),
         ("channels_last", lambda model, imports: channels_last(model)),
     ),
 )

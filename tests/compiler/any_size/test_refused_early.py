@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -10,7 +11,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from nnjit_studio.compiler.any_size import imports
-from nnjit_studio.errors import UnsupportedOpError
+from nnjit_studio.compiler.any_size.kernels.tuned import Tuning
+from nnjit_studio.errors import CompileError, UnsupportedOpError
 
 
 def saved(path: Path, nodes: list[onnx.NodeProto], kind: int) -> Path:
@@ -110,3 +112,20 @@ def test_a_loop_that_carries_what_is_as_large_as_its_data_says_is_refused(tmp_pa
     onnx.save(model, path)
     with pytest.raises(UnsupportedOpError, match=r"Compress of node .*search' needs"):
         imports.import_any(path, tmp_path / "w.bin", {"x": np.ones((3, 2), np.float32)})
+
+
+def test_a_tile_that_is_none_at_some_size_keeps_a_dimension(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = helper.make_node("Relu", ["x"], ["y"])
+    path, compiled = saved(tmp_path / "m.onnx", [node], TensorProto.FLOAT), Tuning.compiled
+
+    def narrow(tuning: Tuning, *given: Any) -> Any:
+        if len(tuning.dims) > 1:
+            raise CompileError("x0=8 does not fit rows of 2 pixels.", "")
+        return compiled(tuning, *given)
+
+    monkeypatch.setattr(Tuning, "compiled", narrow)
+    found = imports.import_any(path, tmp_path / "w.bin")
+    assert found is not None and "stays" in found.notes[0]
+    assert "x0=8 does not fit" in found.notes[0] and len(found.plan.dims) == 1

@@ -6,21 +6,29 @@ there. What reads and writes such a tensor at the edge of the model has the wide
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import onnx
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
-from nnjit_studio.compiler.importer.onnx.decompose import types_of
+from nnjit_studio.compiler.importer.onnx.rewriter import Types
 from nnjit_studio.compiler.onnx_file.arrays import array_of
 from nnjit_studio.compiler.onnx_file.ports import WIDER
 
 _INTEGERS = {narrow: wide for narrow, wide in WIDER.items() if narrow != TensorProto.DOUBLE}
 
 
-def wider_integers(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model itself, without tensors of these dtypes; control flow must be flat."""
+def wider_integers(
+    model: onnx.ModelProto, types_of: Callable[[onnx.ModelProto], Types]
+) -> onnx.ModelProto:
+    """The model itself, without tensors of these dtypes; control flow must be flat.
+
+    Parameters
+    ----------
+    types_of
+        Tells the dtypes of all tensors; asked where the model has one of these.
+    """
     graph = model.graph
     tensors = [*graph.initializer, *(a.t for n in graph.node for a in n.attribute if _holds(a))]
     ports = [*graph.input, *graph.output]
