@@ -44,7 +44,7 @@ def squeezed(window):
     found = []
     for widget in window.findChildren(QWidget):
         ancestor = widget.parentWidget()
-        while ancestor is not None and not isinstance(ancestor, QAbstractScrollArea):
+        while ancestor is not None and not isinstance(ancestor, (QAbstractScrollArea, QTabBar)):
             ancestor = ancestor.parentWidget()
         if widget.isVisible() and ancestor is None and not isinstance(widget, QTabBar):
             least = widget.minimumSizeHint().expandedTo(widget.minimumSize())
