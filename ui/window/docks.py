@@ -30,7 +30,7 @@ from nnjit_studio.ui.widgets.tables import TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.ui.window.kept_sizes import KeptSizes
 
-LAYOUT_VERSION = 2
+LAYOUT_VERSION = 3
 ENGINE = "Engine"
 LAYOUTS = {
     TUNE: ("Tune", ("graph", "rounds", "space")),
@@ -43,7 +43,7 @@ LAYOUTS = {
 
 FIRST_SIZE = QSize(1600, 1000)
 """Of the window, where the screen has room for it."""
-COLUMN, TILE, SESSION = 380, 230, 210
+COLUMN, TILE, SESSION = 380, 230, 232
 """First width of the right column, heights of the engine's tile and of the session, in pixels."""
 DRAWER, DRAWER_SHARE = 70, 0.22
 """First height of the drawer: so many pixels, and of the window's height so much."""
@@ -236,13 +236,16 @@ class WindowDocks(Mapping[str, Dock]):
         """Where every dock is, as Qt's bytes."""
         return self.stage.saveState(LAYOUT_VERSION)
 
-    def place(self, places: QByteArray) -> None:
-        """Put the docks where they were."""
-        # Qt makes others for these places, and leaves those that there are in sight.
-        for bar in self.stage.findChildren(QTabBar, options=Qt.FindChildOption.FindDirectChildrenOnly):
+    def place(self, places: QByteArray) -> bool:
+        """Put the docks where they were; False for places of another version of the layout."""
+        direct = Qt.FindChildOption.FindDirectChildrenOnly
+        before = self.stage.findChildren(QTabBar, options=direct)
+        if not self.stage.restoreState(places, LAYOUT_VERSION):
+            return False
+        for bar in before:  # Qt makes others for these places, and leaves those in sight
             bar.hide()
-        self.stage.restoreState(places, LAYOUT_VERSION)
         self._show_titles()
+        return True
 
     def reset(self) -> None:
         """Put every dock where it is at first in a window of this size."""

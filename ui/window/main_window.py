@@ -190,9 +190,8 @@ class StudioWindow(QMainWindow):
         geometry, state, sizes = map(self.settings.value, ("geometry", "state", "sizes"))
         if isinstance(geometry, QByteArray):
             self.restoreGeometry(geometry)
-        if isinstance(state, QByteArray):
-            self.docks.place(state)
-        if isinstance(sizes, dict):
+        placed = isinstance(state, QByteArray) and self.docks.place(state)
+        if placed and isinstance(sizes, dict):
             self.docks.kept.take(sizes)
         if self.minimumSizeHint().boundedTo(screen) != self.minimumSizeHint():
             self.docks.reset()  # it was left on a larger screen
