@@ -291,7 +291,7 @@ def test_where_nothing_is_faster_the_smallest_is_named(advised):
 
 def test_in_a_low_window_eight_rows_are_seen_each_with_its_button(qtbot, advised):
     advised.resize(1280, 720)
-    advised.docks.size()
+    advised.docks.reset()
     panel = advised.advice
     advised.docks.show("advice")
     qtbot.waitUntil(lambda: panel.view.rowHeight(0) == LOW)
@@ -303,7 +303,7 @@ def test_in_a_low_window_eight_rows_are_seen_each_with_its_button(qtbot, advised
     assert panel.box.totalHeightForWidth(950) < 200, "below the list it is not cut"
     assert panel.view.viewport().grab() is not None
     advised.resize(1920, 1400)
-    advised.docks.size()
+    advised.docks.reset()
     qtbot.waitUntil(lambda: panel.view.rowHeight(0) == TALL)
     assert not any(button.property("low") for button in panel.buttons.values())
 

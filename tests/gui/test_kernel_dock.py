@@ -259,6 +259,26 @@ def test_what_is_slower_may_be_kept_and_put_back(qtbot, opened, workbench):
     assert "runs now" not in panel.caption.text()
 
 
+def test_ctrl_z_has_the_kernel_of_before_again(qtbot, opened, workbench):
+    measured_by(workbench, "slower")
+    panel = look(qtbot, opened)
+    measure(qtbot, opened, panel)
+    with qtbot.waitSignal(opened.session.done):
+        panel.keep_button.click()
+    key, undo = opened.session.state.selected, opened.actions_by_id["undo"]
+    other = next(name for name in opened.session.state.workloads if name != key)
+    opened.session.select(other)
+    qtbot.waitUntil(lambda: panel.kernel.workload.key == other)
+    assert not panel.back_button.isEnabled(), "nothing of this workload is to be put back"
+    with qtbot.waitSignal(opened.session.done):
+        undo.trigger()
+    assert workbench.kept[-1] == (key, "default")
+    with qtbot.waitSignal(opened.session.done):
+        opened.actions_by_id["redo"].trigger()
+    assert workbench.kept[-1] == (key, SETTINGS)
+    assert undo.isEnabled()
+
+
 def test_a_winner_runs_and_can_be_put_back(qtbot, opened, workbench):
     measured_by(workbench, "won")
     panel = look(qtbot, opened)

@@ -117,7 +117,7 @@ def test_one_size_is_no_series_and_a_failure_is_told(qtbot, window, workbench, m
 def test_a_low_window_shows_plots_and_table_whole(qtbot, window, workbench, model_file, asked):
     workbench.ports = OPEN
     window.resize(1280, 720)
-    window.docks.size()
+    window.docks.reset()
     view = open_it(qtbot, window, model_file)
     panel = window.panel("profile")
     window.docks.show("profile")

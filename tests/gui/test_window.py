@@ -67,7 +67,7 @@ def test_dropping_a_model_opens_it(qtbot, window, model_file):
     [
         (["cat.jpg"], "cat.jpg cannot be read"),
         (["a.onnx", "b.onnx"], "2 files were dropped"),
-        (["gone.onnx"], "gone.onnx is not there any more"),
+        (["gone.onnx"], "There is no gone.onnx in "),
     ],
 )
 def test_wrong_drops_are_answered_in_one_sentence(qtbot, window, tmp_path, names, sentence):

@@ -82,7 +82,7 @@ class Sizes:
         for width, height in SIZES:
             window.resize(width, height)
             hands.wait(200)
-            window.docks.size()
+            window.docks.reset()
             for theme in ("dark", "light"):
                 window.menus.choose_theme(theme)
                 hands.wait(700)  # the page draws itself a little later

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeySequence, QShortcut
@@ -16,13 +17,14 @@ from nnjit_studio.records.gpu_candidate import parse_candidate
 from nnjit_studio.records.outcomes import FASTER, TIMED, WON, shown_outcome
 from nnjit_studio.tuner.events import Measured
 from nnjit_studio.tuner.swap_policy import gflops_of
+from nnjit_studio.ui.commands.history import Ended, History, UndoStep
 from nnjit_studio.ui.dock.candidates import EXAMPLES, refusal, rules_text
 from nnjit_studio.ui.kernel.inspector import Inspector
 from nnjit_studio.ui.kernel.numbers import COLUMNS, number_rows
 from nnjit_studio.ui.kernel.plots import KernelRoofline, SamplePlot, Samples
 from nnjit_studio.ui.kernel.settings import SettingsEditor
 from nnjit_studio.ui.kernel.texts import PassView, SideBySide
-from nnjit_studio.ui.state.jobs import Job
+from nnjit_studio.ui.state.jobs import Job, JobProblem
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import ElidedLabel
@@ -37,9 +39,11 @@ EMPTY = "Select a node, a candidate or a record, then press F4 to look inside it
 class KernelPanel(Panel):
     """One candidate of the selected workload: the incumbent, or the one that was asked for."""
 
-    def __init__(self, session: StudioSession, theme: Theme) -> None:
+    def __init__(self, session: StudioSession, theme: Theme, history: History) -> None:
         super().__init__()
-        self._session, self._theme = session, theme
+        self._session, self._theme, self._history = session, theme, history
+        self._steps: list[UndoStep] = []
+        self._ended: Ended | None = None
         self.kernel: KernelInspection | None = None
         self._model: object = None
         self._seen_now = False
@@ -47,7 +51,7 @@ class KernelPanel(Panel):
         self._measured: dict[tuple[str, str], Measured] = {}
         self._seen = 0
         self._records: list[TuningRecord] = []
-        self._before = ""
+        self._before: dict[str, str] = {}
         self._told: tuple[object, ...] = ()
         self.inspector = Inspector(session.workbench, self)
         self.inspector.found.connect(self._show)
@@ -55,6 +59,7 @@ class KernelPanel(Panel):
         session.records.connect(self._take_records)
         session.busy_changed.connect(lambda _: self._enable())
         session.done.connect(self._done)
+        session.problem.connect(self._failed_to_run)
         self.caption = ElidedLabel(EMPTY)
         self.editor = SettingsEditor()
         self.editor.changed.connect(self._edited)
@@ -73,13 +78,13 @@ class KernelPanel(Panel):
             "Run the model with this kernel",
             "Run the model with this kernel, although it is not faster, until the model is tuned "
             "or opened again",
-            lambda: self._run(self._settings),
+            lambda: self._keep(self._settings),
         )
         self.back_button = push_button(
             "Put back",
             "Run the previous kernel again",
             "Run the kernel that ran before this one was measured or kept",
-            lambda: self._run(self._before),
+            lambda: self._keep(self._before[self._wanted[0]]),
         )
         self.sides = SideBySide(theme)
         self.passes = PassView(theme)
@@ -140,7 +145,9 @@ class KernelPanel(Panel):
         self.kernel, self._wanted = None, ("", "")
         self._measured.clear()
         self._seen = self._session.events.count_all
-        self._before = ""
+        self._before.clear()
+        self._history.forget(self._steps)
+        self._steps = []
         self.caption.setText(EMPTY)
         self._say("", "muted")
         self.sides.clear()
@@ -167,7 +174,10 @@ class KernelPanel(Panel):
 
     @property
     def _incumbent(self) -> str:
-        workload = self._session.state.workloads.get(self._wanted[0])
+        return self._incumbent_of(self._wanted[0])
+
+    def _incumbent_of(self, key: str) -> str:
+        workload = self._session.state.workloads.get(key)
         return (workload.incumbent if workload else "") or DEFAULT_SETTINGS
 
     def _show(self, kernel: KernelInspection) -> None:
@@ -276,25 +286,49 @@ class KernelPanel(Panel):
         settings = self._wanted[1]
         if self.kernel is None or not settings or settings == DEFAULT_SETTINGS:
             return self._say("The default schedule is the baseline: change a setting.", "warn")
-        self._before = self._incumbent
+        self._before[self._wanted[0]] = self._incumbent
         if self._session.try_candidate(settings):
             self._say("Measuring", "muted")
             self.tabs.setCurrentIndex(self.tabs.count() - 1)
         else:
             self._say(refusal(self._session.busy), "bad")
 
-    def _run(self, settings: str) -> None:
-        before = self._incumbent
-        workload = self._wanted[0]
+    def _keep(self, settings: str) -> None:
+        """Run the model with this kernel; Ctrl+Z has the one of before again."""
+        workload, before = self._wanted[0], self._incumbent
+        step = UndoStep(
+            f"The model runs with {settings}",
+            partial(self._run, workload, settings),
+            partial(self._run, workload, before),
+            needs_idle=True,
+        )
+        self._steps.append(step)
+        self._history.do(step)
+
+    def _run(self, workload: str, settings: str, ended: Ended) -> None:
+        before = self._incumbent_of(workload)
         job = Job(
             "keep",
             f"Registering {settings}",
             lambda bench, _: bench.run(run_kernel, workload, settings),
         )
         if self._session.run(job):
-            self._before = before
+            self._before[workload], self._ended = before, ended
+        else:
+            ended(False)
+
+    def _end(self, fine: bool) -> None:
+        ended, self._ended = self._ended, None
+        if ended is not None:
+            ended(fine)
+
+    def _failed_to_run(self, problem: JobProblem) -> None:
+        if problem.job == "keep":
+            self._end(False)
 
     def _done(self, job: str, result: object) -> None:
+        if job == "keep":
+            self._end(True)
         if job == "backend":
             self._forget()
             self.be_seen(self._seen_now)
@@ -310,7 +344,8 @@ class KernelPanel(Panel):
         self.measure_button.setEnabled(usable and not default and busy in ("", "tune"))
         idle = usable and not busy
         self.keep_button.setEnabled(idle and not here and self._state() in TIMED)
-        self.back_button.setEnabled(idle and self._before not in ("", self._incumbent))
+        before = self._before.get(self._wanted[0], "")
+        self.back_button.setEnabled(idle and before not in ("", self._incumbent))
 
     def _state(self) -> str:
         """What became of the shown candidate, empty while that is not known."""

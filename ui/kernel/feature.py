@@ -11,7 +11,7 @@ from nnjit_studio.ui.widgets import text
 
 
 def _make(host: Host) -> KernelPanel:
-    panel = KernelPanel(host.session, host.theme)
+    panel = KernelPanel(host.session, host.theme, host.history)
     host.session.read_records()
     return panel
 

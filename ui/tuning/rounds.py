@@ -18,6 +18,8 @@ from nnjit_studio.ui.widgets.theme import Theme, series_style
 
 ALL, SELECTED, MODEL = "all workloads", "selected workload", "whole model"
 BEHIND, FRONT = 2, 3
+LONGEST = 46
+"""Characters of a name in the legend: what the narrowest column has room for."""
 MEANING = "Every measured candidate becomes a dot here, the best so far a line."
 
 
@@ -105,9 +107,10 @@ class RoundsPanel(RatesPlot):
             dots.setSize(9)
             self.legend.addItem(line, "the plan: the model in other ways")
         elif len(self.legend.items) < LEGEND_ROWS:
-            named = words_of(workload.workload.key) if workload else "whole model"
-            self.legend.addItem(line, str(named))
-            self.legend.items[-1][1].setToolTip(key)
+            name = str(words_of(workload.workload.key)) if workload else "whole model"
+            short = name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
+            self.legend.addItem(line, short)
+            self.legend.items[-1][1].setToolTip(f"{name}\n{key}")
         line.setCurveClickable(True, width=8)
         line.sigClicked.connect(lambda *_: self._session.select(key))
 

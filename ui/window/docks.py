@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
 from itertools import pairwise
 
-from PySide6.QtCore import QByteArray, QSize, Qt, QTimer
-from PySide6.QtWidgets import QDockWidget, QFrame, QMainWindow, QScrollArea, QTabWidget, QWidget
+from PySide6.QtCore import QByteArray, QCoreApplication, QEvent, QSize, Qt, QTimer
+from PySide6.QtWidgets import QDockWidget, QFrame, QMainWindow, QScrollArea, QTabBar, QTabWidget, QWidget
 
 from nnjit_studio.ui.commands.history import UndoStep
 from nnjit_studio.ui.dock.feature import (
@@ -29,7 +30,8 @@ from nnjit_studio.ui.widgets.tables import TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.ui.window.kept_sizes import KeptSizes
 
-LAYOUT_VERSION = 2
+LAYOUT_VERSION = 3
+ENGINE = "Engine"
 LAYOUTS = {
     TUNE: ("Tune", ("graph", "rounds", "space")),
     INSPECT: ("Inspect", ("profile", "kernel")),
@@ -41,16 +43,34 @@ LAYOUTS = {
 
 FIRST_SIZE = QSize(1600, 1000)
 """Of the window, where the screen has room for it."""
-COLUMN, DRAWER, TILE, TABS = 380, 290, 230, 32
-"""First width of the right column, heights of drawer, engine's tile and row of tabs, in pixels."""
+COLUMN, TILE, SESSION = 380, 230, 232
+"""First width of the right column, heights of the engine's tile and of the session, in pixels."""
+DRAWER, DRAWER_SHARE = 70, 0.22
+"""First height of the drawer: so many pixels, and of the window's height so much."""
 NARROW = 170
 """Width of the right column where it holds the engine's tile alone."""
-LEAST = QSize(320, 150)
+LEAST = QSize(320, 90)
 """Pixels of a view that do not scroll away."""
-LEAST_OF = {
-    STAGE: QSize(320, 180), PLOTS: QSize(320, 196), BOTTOM: QSize(320, 196), RIGHT: LEAST,
-}  # fmt: skip
-"""Of one in each place: those of stage and drawer have tools and rows of a table."""
+
+
+class Plots(Enum):
+    """Where the plots are at first."""
+
+    COLUMN = "in the right column, whose session leaves them its height"
+    BESIDE = "beside the drawer"
+    TABS = "in front of the drawer's tabs"
+
+    @classmethod
+    def fitting(cls, room: QSize) -> Plots:
+        """The place that suits a window of this size."""
+        if room.width() < NARROW_WINDOW:
+            return cls.TABS
+        return cls.COLUMN if room.height() >= TALL_WINDOW else cls.BESIDE
+
+
+NARROW_WINDOW, TALL_WINDOW = 1000, 880
+"""Pixels below which plots and drawer have no room side by side, and from which the column has
+room for a plot below a verdict."""
 
 
 class Dock(QDockWidget):
@@ -130,8 +150,7 @@ class _Scrolled(QScrollArea):
         self.setWidget(panel)
 
     def minimumSizeHint(self) -> QSize:
-        least = LEAST_OF[self._area]
-        return self._panel.minimumSizeHint().boundedTo(least) if self._area is RIGHT else least
+        return self._panel.minimumSizeHint().boundedTo(LEAST) if self._area is RIGHT else LEAST
 
 
 class WindowDocks(Mapping[str, Dock]):
@@ -153,41 +172,20 @@ class WindowDocks(Mapping[str, Dock]):
         self._history, self._features = host.history, features
         self.bring_forward: Callable[[], object] = lambda: None
         self._docks = {feature.key: Dock(feature, host, self.stage) for feature in features}
-        self.engine = named(QDockWidget("Engine", self.stage), "Engine")
-        self.engine.setObjectName("Engine")
+        self.engine = named(QDockWidget(ENGINE, self.stage), ENGINE)
+        self.engine.setObjectName(ENGINE)
         self.engine.setFeatures(
             QDockWidget.DockWidgetFeature.DockWidgetMovable
             | QDockWidget.DockWidgetFeature.DockWidgetFloatable
         )
         self.engine.setWidget(engine_view)
-        self._set_places()
-        self.kept = KeptSizes(self.stage, [*self._docks.values(), self.engine])
-
-    def _set_places(self) -> None:
-        area, stage = Qt.DockWidgetArea, self.stage
-        stage.setCorner(Qt.Corner.BottomRightCorner, area.RightDockWidgetArea)
-        by_place: dict[Place, list[Dock]] = {place: [] for place in Place}
-        for feature in self._features:
-            dock = self._docks[feature.key]
-            by_place[feature.area].append(dock)
+        column = Qt.DockWidgetArea.RightDockWidgetArea
+        self.stage.setCorner(Qt.Corner.BottomRightCorner, column)
+        for dock in self.values():
             dock.toggleViewAction().triggered.connect(lambda _: self.bring_forward())
-        for docks in by_place.values():
-            for dock in docks:
-                right = docks is by_place[RIGHT]
-                left = docks is by_place[STAGE]
-                where = area.LeftDockWidgetArea if left else area.BottomDockWidgetArea
-                stage.addDockWidget(area.RightDockWidgetArea if right else where, dock)
-        stage.addDockWidget(area.RightDockWidgetArea, self.engine)
-        if by_place[PLOTS] and by_place[BOTTOM]:
-            stage.splitDockWidget(
-                by_place[PLOTS][0], by_place[BOTTOM][0], Qt.Orientation.Horizontal
-            )
-        for place in (STAGE, PLOTS, BOTTOM):
-            for left_tab, right_tab in pairwise(by_place[place]):
-                stage.tabifyDockWidget(left_tab, right_tab)
-        for place in (STAGE, PLOTS, BOTTOM):
-            if by_place[place]:
-                by_place[place][0].raise_()
+        for placed in (*self.values(), self.engine):
+            self.stage.addDockWidget(column, placed)  # they have their places by reset()
+        self.kept = KeptSizes(self.stage, [*self._docks.values(), self.engine])
 
     def __getitem__(self, key: str) -> Dock:
         return self._docks[key]
@@ -238,47 +236,57 @@ class WindowDocks(Mapping[str, Dock]):
         """Where every dock is, as Qt's bytes."""
         return self.stage.saveState(LAYOUT_VERSION)
 
-    def place(self, places: QByteArray) -> None:
-        """Put the docks where they were."""
-        self.stage.restoreState(places, LAYOUT_VERSION)
+    def place(self, places: QByteArray) -> bool:
+        """Put the docks where they were; False for places of another version of the layout."""
+        direct = Qt.FindChildOption.FindDirectChildrenOnly
+        before = self.stage.findChildren(QTabBar, options=direct)
+        if not self.stage.restoreState(places, LAYOUT_VERSION):
+            return False
+        for bar in before:  # Qt makes others for these places, and leaves those in sight
+            bar.hide()
         self._show_titles()
-
-    def keep_first_places(self) -> None:
-        """Have :meth:`reset` put every dock where it is now."""
-        self._first_places = self.places()
-        self._show_titles()
+        return True
 
     def reset(self) -> None:
-        """Put every dock where it was at first."""
-        self.place(self._first_places)
-        self.size()
+        """Put every dock where it is at first in a window of this size."""
+        self.place(_first_places(self._features, self._plots()))
+        self._size()
+
+    def _plots(self) -> Plots:
+        return Plots.fitting(self.stage.window().size())
 
     def _show_titles(self) -> None:
         for dock in self.values():
             dock.show_title()
 
-    def size(self) -> None:
+    def _size(self) -> None:
         """Give the docks their first sizes, the column and the drawer smaller in small windows."""
-        stage, way = self.stage, Qt.Orientation
-        room = stage.window().size()
-        wide = min(1.0, room.width() / FIRST_SIZE.width())
-        tall = min(1.0, room.height() / FIRST_SIZE.height())
-        column = max(LEAST.width(), round(COLUMN * wide))
-        drawer = max(LEAST_OF[BOTTOM].height() + TABS, round(DRAWER * tall))
-        plots = round((room.width() - column) * 0.42)
-        stage.resizeDocks(
-            [self["graph"], self["tuning"]], [room.width() - column, column], way.Horizontal
-        )
-        stage.resizeDocks(
-            [self["rounds"], self["space"]], [plots, room.width() - column - plots], way.Horizontal
-        )
-        stage.resizeDocks(
-            [self["graph"], self["space"]], [room.height() - drawer, drawer], way.Vertical
-        )
-        stage.resizeDocks([self["tuning"], self.engine], [room.height() - TILE, TILE], way.Vertical)
+        way, stage, window = Qt.Orientation, self.stage, self.stage.window()
+        room = QSize(window.width(), (stage if stage.isVisible() else window).height())
+        graph, tuning, rounds, space = map(self.__getitem__, ("graph", "tuning", "rounds", "space"))
+        column = max(LEAST.width(), round(COLUMN * min(1.0, room.width() / FIRST_SIZE.width())))
+        drawer = round(DRAWER + DRAWER_SHARE * window.height())
+        plots = self._plots()
+        wide = round((room.width() - column) * 0.42)
+        stage.resizeDocks([graph, tuning], [room.width() - column, column], way.Horizontal)
+        if plots is Plots.BESIDE:
+            stage.resizeDocks(
+                [rounds, space], [wide, room.width() - column - wide], way.Horizontal
+            )
+        stage.resizeDocks([graph, space], [room.height() - drawer, drawer], way.Vertical)
+        if plots is Plots.COLUMN:
+            rest = room.height() - SESSION - TILE
+            stage.resizeDocks([tuning, rounds, self.engine], [SESSION, rest, TILE], way.Vertical)
+        else:
+            stage.resizeDocks([tuning, self.engine], [room.height() - TILE, TILE], way.Vertical)
+        # The layout takes these sizes before a message above it changes the height again.
+        QCoreApplication.sendPostedEvents(stage, QEvent.Type.LayoutRequest)
 
     def _narrow_column(self) -> None:
         """The engine's tile alone in the right column needs no quarter of the width."""
+        column = self.stage.dockWidgetArea(self.engine)
+        if any(d.seen and self.stage.dockWidgetArea(d) == column for d in self.values()):
+            return
         sizes = [self.stage.width() - NARROW, NARROW]
         self.stage.resizeDocks([self["wasm"], self.engine], sizes, Qt.Orientation.Horizontal)
 
@@ -299,8 +307,42 @@ class WindowDocks(Mapping[str, Dock]):
             self._show_titles()
             for key in reversed(front):
                 self[key].raise_()
-            if not any(f.area is RIGHT and action in f.layouts for f in self._features):
-                # The layout learns in its next turn that the others are hidden.
-                QTimer.singleShot(0, self.stage, self._narrow_column)
+            # The layout learns in its next turn that the others are hidden.
+            QTimer.singleShot(0, self.stage, self._narrow_column)
 
         self.rearrange(f"Changed to the layout {name}", arrange)
+
+
+def _first_places(features: Sequence[Feature[Panel]], plots: Plots) -> QByteArray:
+    """Where every dock is at first, as Qt's bytes.
+
+    They are those of other docks of the same names: docks that move before they are seen leave
+    the tabs of their former places behind.
+    """
+    area, way, stage = Qt.DockWidgetArea, Qt.Orientation, QMainWindow()
+    stage.setDockNestingEnabled(True)
+    stage.setCorner(Qt.Corner.BottomRightCorner, area.RightDockWidgetArea)
+    areas = {STAGE: area.LeftDockWidgetArea, RIGHT: area.RightDockWidgetArea}
+    at: dict[Place, list[QDockWidget]] = {place: [] for place in Place}
+
+    def add(name: str, place: Place) -> None:
+        dock = QDockWidget(stage)
+        dock.setObjectName(name)
+        stage.addDockWidget(areas.get(place, area.BottomDockWidgetArea), dock)
+        at[place].append(dock)
+
+    for feature in features:
+        add(feature.title, feature.area)
+    add(ENGINE, RIGHT)
+    tabs = [at[STAGE], at[PLOTS], at[BOTTOM]]
+    if plots is Plots.COLUMN:
+        stage.splitDockWidget(at[RIGHT][-2], at[PLOTS][0], way.Vertical)
+    elif plots is Plots.BESIDE:
+        stage.splitDockWidget(at[PLOTS][0], at[BOTTOM][0], way.Horizontal)
+    else:
+        tabs = [at[STAGE], at[PLOTS] + at[BOTTOM]]
+    for docks in tabs:
+        for left_tab, right_tab in pairwise(docks):
+            stage.tabifyDockWidget(left_tab, right_tab)
+        docks[0].raise_()
+    return stage.saveState(LAYOUT_VERSION)

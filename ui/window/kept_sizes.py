@@ -83,10 +83,11 @@ class KeptSizes(QObject):
         edge = self._stage.style().pixelMetric(QStyle.PixelMetric.PM_DockWidgetSeparatorExtent)
         inside, outside = room - self._outside, self._outside - QSize(edge, edge)
         share = inside.width() / max(1, self._settled.width() - self._outside.width())
-        top = min((dock.y() for dock in column), default=0)
         sizes = self._sizes  # without those that come to the front in this very moment
-        lower = {d: sizes[d].height() for d in column if d.y() > top and d in sizes}
-        rest = room.height() - sum(lower.values()) - edge * len(lower)
+        heights = {d: sizes[d].height() for d in column if d in sizes}
+        tallest = max(heights, key=lambda dock: heights[dock], default=None)
+        steady = {d: height for d, height in heights.items() if d is not tallest}
+        rest = max(1, room.height() - sum(steady.values()) - edge * len(steady))
         self._resize(
             way.Horizontal,
             dict.fromkeys(middle, inside.width()) | dict.fromkeys(column, outside.width()),
@@ -98,7 +99,7 @@ class KeptSizes(QObject):
             way.Vertical,
             dict.fromkeys(middle, inside.height()) | dict.fromkeys(drawer, outside.height()),
         )
-        self._resize(way.Vertical, {d: lower.get(d, rest) for d in column})
+        self._resize(way.Vertical, {d: steady.get(d, rest) for d in column})
         # The layout takes the sizes in its next turn, which may come after the first picture.
         QCoreApplication.sendPostedEvents(self._stage, QEvent.Type.LayoutRequest)
 

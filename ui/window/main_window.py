@@ -186,15 +186,15 @@ class StudioWindow(QMainWindow):
         if self.size() != FIRST_SIZE:
             # With the frame around it the window would be larger than the screen.
             self.setWindowState(Qt.WindowState.WindowMaximized)
-        self.docks.size()
-        self.docks.keep_first_places()
+        self.docks.reset()
         geometry, state, sizes = map(self.settings.value, ("geometry", "state", "sizes"))
         if isinstance(geometry, QByteArray):
             self.restoreGeometry(geometry)
-        if isinstance(state, QByteArray):
-            self.docks.place(state)
-        if isinstance(sizes, dict):
+        placed = isinstance(state, QByteArray) and self.docks.place(state)
+        if placed and isinstance(sizes, dict):
             self.docks.kept.take(sizes)
+        if self.minimumSizeHint().boundedTo(screen) != self.minimumSizeHint():
+            self.docks.reset()  # it was left on a larger screen
 
     def _handlers(self) -> dict[str, Callable[[], object]]:
         """What the window's own actions do, by their ids."""

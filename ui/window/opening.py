@@ -80,7 +80,7 @@ class ModelOpener(QObject):
         if path.suffix.lower() != ".onnx":
             refuse(f"{path.name} is not an ONNX model: give a file that ends in .onnx.")
         elif not os.path.isfile(path):
-            refuse(f"{path.name} is not there any more: choose another model.")
+            refuse(f"There is no {path.name} in {path.parent}: choose another model.")
         elif session.busy:
             self._way.offer(f"open {path.name}", lambda: self._open(path, answer))
         else:

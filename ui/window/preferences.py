@@ -128,7 +128,7 @@ class PreferencesDialog(QDialog):
             field = named(_field(setting, values[setting.key]), setting.label, setting.tip)
             self.fields[setting.key] = field
             form.addRow(f"{setting.label}{' *' if setting.later else ''}", field)
-        note = QLabel("* from the next start on. Flags of the command line go before settings.")
+        note = QLabel("* from the next start on, unless the program is started with another value.")
         note.setObjectName("muted")
         form.addRow(note)
         buttons = QDialogButtonBox(

@@ -12,7 +12,7 @@ from PySide6.QtCore import Qt
 def docks(qtbot, window):
     window.welcome.leave()
     window.resize(1280, 720)
-    window.docks.size()
+    window.docks.reset()
     qtbot.waitUntil(lambda: window.docks["tuning"].width() < 400)
     return window.docks
 
