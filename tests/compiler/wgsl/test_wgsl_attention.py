@@ -20,6 +20,8 @@ from nnjit_studio.compiler.recognize.attention import recognize_attention
 from nnjit_studio.compiler.wgsl.templates.attention import guess
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.gpu_candidate import GpuCandidate
+from nnjit_studio.records.gpu_profile import DEFAULT_LIMITS
+from nnjit_studio.space.webgpu.attention import AttentionRow
 
 TILE = GpuCandidate(4, 1, 1, 16, 8, 1)
 ROW = GpuCandidate(2, 1, 1, 16, 1, 1)
@@ -77,6 +79,15 @@ def test_an_untuned_query_is_read_in_parts_until_there_are_many_workgroups(
 ) -> None:
     subject = recognize_attention(attention(heads, 1, keys, 128))
     assert subject is not None and guess(subject).split == parts
+
+
+@pytest.mark.parametrize("keys", [392, 1024, 4096])
+@pytest.mark.parametrize("heads", [32, 512])
+def test_an_untuned_query_fits_any_device(heads: int, keys: int) -> None:
+    made = guess(recognize_attention(attention(heads, 1, keys, 128)))
+    row = AttentionRow(128, keys, made)
+    assert made.x0 <= 4
+    assert row.shared_bytes <= DEFAULT_LIMITS["maxComputeWorkgroupStorageSize"]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from nnjit_studio.errors import CompileError
 from nnjit_studio.model import Workload
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import DEFAULT_LIMITS, GpuProfile
-from nnjit_studio.space.webgpu.matmul_4bit import EIGHTS, IN_GROUPS, four_bit_problem
+from nnjit_studio.space.webgpu.matmul_4bit import EIGHTS, IN_GROUPS, block_problem
 
 pytestmark = pytest.mark.skipif(not has_subgroups(), reason="this adapter has no subgroups")
 
@@ -145,7 +145,7 @@ def test_a_first_guess_fits_any_device(k: int, n: int) -> None:
     nbytes = {"u32": 4, "i32": 4, "f32": 4, "vec2<u32>": 8, "vec4<f32>": 16}
     found = re.findall(r"var<workgroup> \w+: array<([^ ]+), (\d+)>", made.code)
     used = sum(nbytes[kind] * int(count) for kind, count in found)
-    told = four_bit_problem(Workload("matmul_4bit", (1, k, n), "f32"), GpuProfile())
+    told = block_problem(Workload("matmul_4bit", (1, k, n), "f32"), GpuProfile())
     limit = DEFAULT_LIMITS["maxComputeWorkgroupStorageSize"]
     assert made.code.count("var<workgroup>") == len(found) and used <= told.shared_bytes(guess)
     assert told.shared_bytes(guess) <= limit
