@@ -7,7 +7,15 @@ from enum import Enum
 from itertools import pairwise
 
 from PySide6.QtCore import QByteArray, QCoreApplication, QEvent, QSize, Qt, QTimer
-from PySide6.QtWidgets import QDockWidget, QFrame, QMainWindow, QScrollArea, QTabBar, QTabWidget, QWidget
+from PySide6.QtWidgets import (
+    QDockWidget,
+    QFrame,
+    QMainWindow,
+    QScrollArea,
+    QTabBar,
+    QTabWidget,
+    QWidget,
+)
 
 from nnjit_studio.ui.commands.history import UndoStep
 from nnjit_studio.ui.dock.feature import (
@@ -270,9 +278,7 @@ class WindowDocks(Mapping[str, Dock]):
         wide = round((room.width() - column) * 0.42)
         stage.resizeDocks([graph, tuning], [room.width() - column, column], way.Horizontal)
         if self.plots is Plots.BESIDE:
-            stage.resizeDocks(
-                [rounds, space], [wide, room.width() - column - wide], way.Horizontal
-            )
+            stage.resizeDocks([rounds, space], [wide, room.width() - column - wide], way.Horizontal)
         stage.resizeDocks([graph, space], [room.height() - drawer, drawer], way.Vertical)
         if self.plots is Plots.COLUMN:
             rest = room.height() - SESSION - tile
