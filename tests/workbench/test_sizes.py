@@ -19,6 +19,7 @@ from nnjit_studio.records.estimate import Estimate
 from nnjit_studio.workbench import Workbench
 from nnjit_studio.workbench.inputs.sizes import sized
 from nnjit_studio.workbench.jobs import profile_sizes_beside, tune_sizes
+from nnjit_studio.workbench.jobs import sizes as jobs_sizes
 
 
 def survey(*inputs: InputPort) -> Survey:
@@ -174,3 +175,27 @@ def test_a_cancelled_tuning_compares_nothing(
     assert next(events) == "an event"  # type: ignore[comparison-overlap]
     with pytest.raises(UserError, match="Tuning the sizes was cancelled"):
         next(events)
+
+
+def test_a_session_that_ends_late_leaves_time_to_compare(monkeypatch):
+    """On a busy machine no kernel was compared."""
+    now, asked = [0.0], []
+
+    def late(seconds):
+        now[0] += 3 * seconds
+        return iter(())
+
+    page = SimpleNamespace(backend=SimpleNamespace(is_gpu=False), cancelled=False)
+    current = SimpleNamespace(families=["f"], programs=["16", "32"])
+    bench = SimpleNamespace(
+        page=page,
+        model=SimpleNamespace(current=current),
+        tuning=SimpleNamespace(start=late),
+    )
+    monkeypatch.setattr(jobs_sizes, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(jobs_sizes, "heaviest", lambda opened, shares: 0)
+    monkeypatch.setattr(
+        jobs_sizes, "compare_sizes", lambda *given: asked.append(given[3] - now[0]) or ((), ())
+    )
+    jobs_sizes._tune(bench, 60.0, str)
+    assert asked == [pytest.approx(60.0 * (1 - jobs_sizes.TUNING_SHARE))]
