@@ -16,6 +16,9 @@ ABOUT = (
     "`nnjit export` takes these settings for a bundle for any size."
 )
 
+NAMED = 3
+"""Kernels without time that are named; --json names all."""
+
 
 @dataclass(frozen=True)
 class TunedSizes:
@@ -44,9 +47,15 @@ class TunedSizes:
             for each, share in zip(self.sizes, self.shares, strict=True)
         )
         head = f"{self.model}: settings compared at {shares}"
-        left = f"There was no time for {len(self.left)} kernels: {', '.join(self.left)}."
-        notes = (ABOUT, *([left] if self.left else ()), *self.notes)
+        notes = (ABOUT, *([_left(self.left)] if self.left else ()), *self.notes)
         return "\n".join([head, "", tables_text(self.kernels), "", *notes])
+
+
+def _left(names: Sequence[str]) -> str:
+    """What there was no time for, the heaviest by name."""
+    more = len(names) - NAMED
+    named = ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+    return f"There was no time for {len(names)} kernels: {named}. More --seconds reach them."
 
 
 def kernel_json(kernel: SizeTuning) -> dict[str, Any]:

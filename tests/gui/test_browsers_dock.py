@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 
 import pytest
 from gui_window import wait_job
 from test_side_by_side import A, B, comparison
+from waiting import PATIENCE_S
 
 from nnjit_studio.errors import PageError, UserError
 from nnjit_studio.ui.diff import feature
@@ -30,6 +32,35 @@ def test_the_dock_shows_winners_and_what_the_common_set_costs(
     assert rows[1] == ["firefox", B, "", B]
     assert "of 2 tuned workloads 1 have different winners" in panel.caption.text()
     assert "One set for all" in panel.answer.text()
+
+
+def test_while_it_runs_each_browser_has_a_row(qtbot, window, model_file, monkeypatch):
+    steps, came = [], {"a": Event(), "b": Event()}
+
+    def see():
+        steps.append(panel.model.rows)
+        for name, doing in steps[-1] if panel.running else ():
+            if doing.startswith(("tuning", "opening")):
+                came[name].set()
+
+    def compare(bench, tell):
+        for phase in ("a: tuning for 30 s", "b: opening tiny.onnx"):
+            tell(phase)
+            assert came[phase.partition(":")[0]].wait(PATIENCE_S)
+        return comparison()
+
+    names = [SimpleNamespace(name=name) for name in "abc"]
+    monkeypatch.setattr(feature, "compare_installed", compare)
+    monkeypatch.setattr(installed_browsers.browsers, "find_all", lambda: names)
+    wait_job(qtbot, window, "open", lambda: window.session.open(model_file))
+    panel = window.browsers
+    panel.model.modelReset.connect(see)
+    with qtbot.waitSignal(window.session.done):
+        window.actions_by_id["browsers"].trigger()
+    assert [("a", "waiting"), ("b", "waiting"), ("c", "waiting")] in steps
+    last = [("a", "waiting while others run"), ("b", "opening tiny.onnx"), ("c", "waiting")]
+    assert last in steps
+    assert panel.model.index(0, 1).data() == "chromium", "the result has its own columns"
 
 
 class Page:

@@ -263,3 +263,11 @@ def test_a_chooser_of_records_without_a_choice_takes_no_room(panel):
     assert (
         panel.filters.facets["target"].isHidden() and not panel.filters.facets["state"].isHidden()
     )
+
+
+def test_the_count_of_records_is_read_at_the_width_of_a_small_window(qtbot, panel):
+    """ "22…" stood there at 1280x720."""
+    panel.count.setText("22,345 records of 18 workloads, newest first")
+    panel.resize(552, 200)
+    panel.show()
+    assert panel.count.shown().startswith("22,345 records")

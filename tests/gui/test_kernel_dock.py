@@ -266,7 +266,8 @@ def test_ctrl_z_has_the_kernel_of_before_again(qtbot, opened, workbench):
     with qtbot.waitSignal(opened.session.done):
         panel.keep_button.click()
     key, undo = opened.session.state.selected, opened.actions_by_id["undo"]
-    other = next(name for name in opened.session.state.workloads if name != key)
+    shares = [w.workload.key for w in opened.session.state.by_share()]
+    other = shares[shares[0] == key]
     opened.session.select(other)
     qtbot.waitUntil(lambda: panel.kernel.workload.key == other)
     assert not panel.back_button.isEnabled(), "nothing of this workload is to be put back"

@@ -8,6 +8,7 @@ import pytest
 from nnjit_studio.ui.dock.rates_plot import WHOLE
 from nnjit_studio.ui.state.rounds import BY_ROUND, BY_SECONDS, RoundPoint, Rounds, thin
 from nnjit_studio.ui.state.session import StudioSession
+from nnjit_studio.ui.tuning import rounds
 from nnjit_studio.ui.tuning.rounds import RoundsPanel
 from nnjit_studio.ui.widgets.theme import LIGHT
 
@@ -107,3 +108,18 @@ def test_rounds_are_counted_in_whole_numbers(qtbot, workbench):
     assert min(gap for gap, _ in axis.tickSpacing(0, 2, 400)) == 1.0
     panel.axis.setCurrentText("by seconds")
     assert min(gap for gap, _ in axis.tickSpacing(0, 2, 400)) < 1.0
+
+
+def test_a_long_name_in_the_legend_is_cut_and_its_tooltip_has_all(qtbot, workbench, monkeypatch):
+    """In the column it ran out of the plot."""
+    long = "Attention 12 heads, 128 queries by 128 keys, width 32, +scale"
+    monkeypatch.setattr(rounds, "words_of", lambda key: long)
+    session = StudioSession(workbench)
+    panel = RoundsPanel(session, LIGHT)
+    qtbot.addWidget(panel)
+    session.state.open(workbench.model)
+    session.state.workloads[session.state.selected].rounds.append(next(iter(rounds_of(1))))
+    panel.refresh(frozenset({"model", "rounds"}))
+    label = panel.legend.items[-1][1]
+    assert label.text.endswith("…") and long.startswith(label.text[:-1])
+    assert label.toolTip().startswith(long)

@@ -197,3 +197,27 @@ def test_sizes_that_were_tuned_are_compared_for_bundles(
     assert notes[0].startswith("Settings of 1 kernels") and "no time for 1 more" in notes[1]
     opened.families = ()
     assert sizes._tune(bench, 10.0, lambda text: None) == () and asked[-1] == 10.0
+
+
+def test_a_session_that_ends_late_leaves_time_to_compare(monkeypatch):
+    """On a busy machine no kernel was compared."""
+    now, asked = [0.0], []
+
+    def late(seconds):
+        now[0] += 3 * seconds
+        return iter(())
+
+    page = SimpleNamespace(backend=SimpleNamespace(is_gpu=False), cancelled=False)
+    current = SimpleNamespace(families=["f"], programs=["16", "32"])
+    bench = SimpleNamespace(
+        page=page,
+        model=SimpleNamespace(current=current),
+        tuning=SimpleNamespace(start=late),
+    )
+    monkeypatch.setattr(sizes, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(sizes, "heaviest", lambda opened, shares: 0)
+    monkeypatch.setattr(
+        sizes, "compare_sizes", lambda *given: asked.append(given[3] - now[0]) or ((), ())
+    )
+    sizes._tune(bench, 60.0, str)
+    assert asked == [pytest.approx(60.0 * (1 - sizes.TUNING_SHARE))]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from nnjit_studio.analysis.browsers import BrowserComparison, Ratio
 from nnjit_studio.analysis.browsers.tables import headline
+from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.dock.job_table import AnsweringTable
 from nnjit_studio.ui.widgets import text
@@ -67,13 +68,44 @@ COLUMNS = (
 )  # fmt: skip
 
 
+WAITING, RESTING = "waiting", "waiting while others run"
+RUNNING = (
+    Column("browser", lambda x: x[0], width=120),
+    Column("what it does", lambda x: x[1], width=600),
+)
+
+
 class BrowsersPanel(AnsweringTable):
-    """The sentences above, a line for each workload and browser below."""
+    """The sentences above, a line for each workload and browser below; while the job runs, what
+    each browser does."""
 
     result: BrowserComparison | None
 
     def __init__(self, host: Host) -> None:
+        self.running: dict[str, str] = {}
         super().__init__(host, "Browsers", COLUMNS, "browsers", EMPTY)
+        host.session.busy_changed.connect(self._begin)
+
+    def _begin(self, job: str) -> None:
+        if job == self._job:
+            self._show_running({browser.name: WAITING for browser in browsers.find_all()})
+        elif self.running:
+            self._show_running({})
+            self.fill()
+
+    def _show_running(self, running: dict[str, str]) -> None:
+        self.running = running
+        self.set_columns(RUNNING if running else COLUMNS)
+        self.model.set_rows(list(running.items()), keep=False)
+
+    def refresh(self, changes: frozenset[str]) -> None:
+        super().refresh(changes)
+        name, _, doing = self._session.state.phase.partition(": ")
+        name = name.lower()  # a phase begins with a capital
+        if name in self.running and self.running[name] != doing:
+            rest = {n: d if d == WAITING else RESTING for n, d in self.running.items()}
+            self.running = rest | {name: doing}
+            self.model.set_rows(list(self.running.items()), keep=False)
 
     def fill(self) -> None:
         self.fill_with(lines_of(self.result) if self.result else [])

@@ -123,6 +123,8 @@ class DatabasePanel(TablePanel):
         self.listing = Listing()
         self.filters = RecordFilters()
         self.count = caption("Tuned kernels are kept here; nothing is read yet.")
+        least = self.count.fontMetrics().horizontalAdvance("999,999 records…")
+        self.count.setMinimumWidth(least)
         self.refresh_button = push_button(
             "Refresh",
             "Kernel database: refresh",

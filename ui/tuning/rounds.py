@@ -63,7 +63,7 @@ class RoundsPanel(RatesPlot):
         self.switch()
 
     def _tell_next(self) -> None:
-        self.empty.setText(f"{MEANING}\n\n{next_step(self._session)}")
+        self.empty.setText(f"{MEANING}\n{next_step(self._session)}")
 
     def switch(self) -> None:
         super().switch()

@@ -151,10 +151,15 @@ class PlotPanel(Panel):
         self.empty.setVisible(empty)
         for side in ("bottom", "left"):
             self.item.getAxis(side).setStyle(showValues=not empty)
-        self.empty.setGeometry(self.plot.rect())
+        self._place_empty()
+
+    def _place_empty(self) -> None:
+        """Above the name of the axis, which is all of it that is seen."""
+        name = round(self.item.getAxis("bottom").label.boundingRect().height())
+        self.empty.setGeometry(self.plot.rect().adjusted(0, 0, 0, -name))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        self.empty.setGeometry(self.plot.rect())
+        self._place_empty()
         if event.size().height() != event.oldSize().height():
             self.label_axes()
 

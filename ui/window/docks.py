@@ -7,7 +7,15 @@ from enum import Enum
 from itertools import pairwise
 
 from PySide6.QtCore import QByteArray, QCoreApplication, QEvent, QSize, Qt, QTimer
-from PySide6.QtWidgets import QDockWidget, QFrame, QMainWindow, QScrollArea, QTabBar, QTabWidget, QWidget
+from PySide6.QtWidgets import (
+    QDockWidget,
+    QFrame,
+    QMainWindow,
+    QScrollArea,
+    QTabBar,
+    QTabWidget,
+    QWidget,
+)
 
 from nnjit_studio.ui.commands.history import UndoStep
 from nnjit_studio.ui.dock.feature import (
@@ -30,7 +38,7 @@ from nnjit_studio.ui.widgets.tables import TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.ui.window.kept_sizes import KeptSizes
 
-LAYOUT_VERSION = 3
+LAYOUT_VERSION = 2
 ENGINE = "Engine"
 LAYOUTS = {
     TUNE: ("Tune", ("graph", "rounds", "space")),
@@ -45,6 +53,8 @@ FIRST_SIZE = QSize(1600, 1000)
 """Of the window, where the screen has room for it."""
 COLUMN, TILE, SESSION = 380, 230, 232
 """First width of the right column, heights of the engine's tile and of the session, in pixels."""
+TILE_SHARE = 0.3
+"""Of the window's height, which the tile has at most."""
 DRAWER, DRAWER_SHARE = 70, 0.22
 """First height of the drawer: so many pixels, and of the window's height so much."""
 NARROW = 170
@@ -249,11 +259,9 @@ class WindowDocks(Mapping[str, Dock]):
 
     def reset(self) -> None:
         """Put every dock where it is at first in a window of this size."""
-        self.place(_first_places(self._features, self._plots()))
+        self.plots = Plots.fitting(self.stage.window().size())
+        self.place(_first_places(self._features, self.plots))
         self._size()
-
-    def _plots(self) -> Plots:
-        return Plots.fitting(self.stage.window().size())
 
     def _show_titles(self) -> None:
         for dock in self.values():
@@ -266,19 +274,17 @@ class WindowDocks(Mapping[str, Dock]):
         graph, tuning, rounds, space = map(self.__getitem__, ("graph", "tuning", "rounds", "space"))
         column = max(LEAST.width(), round(COLUMN * min(1.0, room.width() / FIRST_SIZE.width())))
         drawer = round(DRAWER + DRAWER_SHARE * window.height())
-        plots = self._plots()
+        tile = min(TILE, round(TILE_SHARE * window.height()))
         wide = round((room.width() - column) * 0.42)
         stage.resizeDocks([graph, tuning], [room.width() - column, column], way.Horizontal)
-        if plots is Plots.BESIDE:
-            stage.resizeDocks(
-                [rounds, space], [wide, room.width() - column - wide], way.Horizontal
-            )
+        if self.plots is Plots.BESIDE:
+            stage.resizeDocks([rounds, space], [wide, room.width() - column - wide], way.Horizontal)
         stage.resizeDocks([graph, space], [room.height() - drawer, drawer], way.Vertical)
-        if plots is Plots.COLUMN:
-            rest = room.height() - SESSION - TILE
-            stage.resizeDocks([tuning, rounds, self.engine], [SESSION, rest, TILE], way.Vertical)
+        if self.plots is Plots.COLUMN:
+            rest = room.height() - SESSION - tile
+            stage.resizeDocks([tuning, rounds, self.engine], [SESSION, rest, tile], way.Vertical)
         else:
-            stage.resizeDocks([tuning, self.engine], [room.height() - TILE, TILE], way.Vertical)
+            stage.resizeDocks([tuning, self.engine], [room.height() - tile, tile], way.Vertical)
         # The layout takes these sizes before a message above it changes the height again.
         QCoreApplication.sendPostedEvents(stage, QEvent.Type.LayoutRequest)
 

@@ -186,15 +186,20 @@ class StudioWindow(QMainWindow):
         if self.size() != FIRST_SIZE:
             # With the frame around it the window would be larger than the screen.
             self.setWindowState(Qt.WindowState.WindowMaximized)
-        self.docks.reset()
-        geometry, state, sizes = map(self.settings.value, ("geometry", "state", "sizes"))
+        geometry = self.settings.value("geometry")
         if isinstance(geometry, QByteArray):
             self.restoreGeometry(geometry)
+        self.docks.reset()
+        state, sizes = map(self.settings.value, self._kept_layout)
         placed = isinstance(state, QByteArray) and self.docks.place(state)
         if placed and isinstance(sizes, dict):
             self.docks.kept.take(sizes)
-        if self.minimumSizeHint().boundedTo(screen) != self.minimumSizeHint():
-            self.docks.reset()  # it was left on a larger screen
+
+    @property
+    def _kept_layout(self) -> tuple[str, str]:
+        """Settings that keep places and sizes of docks: small windows have their own."""
+        plots = self.docks.plots.name.lower()
+        return f"{plots}/state", f"{plots}/sizes"
 
     def _handlers(self) -> dict[str, Callable[[], object]]:
         """What the window's own actions do, by their ids."""
@@ -310,8 +315,10 @@ class StudioWindow(QMainWindow):
             return
         if not self.closing.begun:
             self.settings.setValue("geometry", self.saveGeometry())
-            self.settings.setValue("state", self.docks.places())
-            self.settings.setValue("sizes", self.docks.kept.sizes())
+            for key, kept in zip(
+                self._kept_layout, (self.docks.places(), self.docks.kept.sizes()), strict=True
+            ):
+                self.settings.setValue(key, kept)
             self.settings.sync()
             self.page.end()
             self.closing.begin()

@@ -129,7 +129,6 @@ def _tune(bench: Workbench, seconds: float, on_phase: OnPhase) -> tuple[str, ...
     """What a user should know of it."""
     opened, rounds = bench.model.current, 0
     compares = bool(opened.families) and not bench.page.backend.is_gpu
-    until_s = time.monotonic() + seconds
     for event in bench.tuning.start(seconds * TUNING_SHARE if compares else seconds):
         if isinstance(event, Failed):
             raise UserError(str(event.error.get("error")), str(event.error.get("hint", "")))
@@ -141,6 +140,8 @@ def _tune(bench: Workbench, seconds: float, on_phase: OnPhase) -> tuple[str, ...
     if not compares:
         return ()
     shares = shares_of((), len(opened.programs))
+    # From now on: a session on a busy machine ends late, and would leave nothing.
+    until_s = time.monotonic() + seconds * (1 - TUNING_SHARE)
     kernels, left = compare_sizes(bench.model, shares, heaviest(opened, shares), until_s, on_phase)
     compared = f"Settings of {len(kernels)} kernels were compared at all sizes, for bundles."
     return (compared, f"There was no time for {len(left)} more.") if left else (compared,)

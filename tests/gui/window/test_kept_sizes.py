@@ -90,12 +90,16 @@ def test_an_edge_that_was_moved_under_a_message_stays(qtbot, window, docks):
     assert middle.height() < before - 40
 
 
-def test_a_later_window_has_the_sizes_of_the_one_before(qtbot, window, docks, workbench, settings):
+def test_a_later_window_has_the_sizes_of_the_one_before(
+    qtbot, window, docks, workbench, settings, monkeypatch
+):
     """Its stage is seen first without what stood above it."""
     window.message.say("Written: m.zip.", "good")
     qtbot.wait(50)
     before = sizes(docks)
     window.close()
+    # The offscreen screen is smaller, and would cut the geometry.
+    monkeypatch.setattr(StudioWindow, "restoreGeometry", lambda w, _: w.resize(1280, 720))
     later = StudioWindow(workbench, engine_label, settings)
     qtbot.addWidget(later, before_close_func=lambda w: finish(qtbot, workbench, w))
     later.show()
@@ -107,3 +111,29 @@ def test_a_later_window_has_the_sizes_of_the_one_before(qtbot, window, docks, wo
     later.message.say("Written: m.zip.", "good")
     qtbot.wait(50)
     assert sizes(later.docks) == pytest.approx(before, abs=3)
+
+
+def test_each_class_of_windows_has_a_layout_of_its_own(
+    qtbot, window, docks, workbench, settings, monkeypatch
+):
+    """What suits a large screen does not fit a small one."""
+    docks["latency"].hide()
+    window.close()
+    found = {}
+    for size in ((800, 490), (1280, 720), (1600, 1000)):
+        monkeypatch.setattr(
+            StudioWindow, "restoreGeometry", lambda w, _, size=size: w.resize(*size)
+        )
+        later = StudioWindow(workbench, engine_label, settings)
+        qtbot.addWidget(later, before_close_func=lambda w: finish(qtbot, workbench, w))
+        where = later.docks.stage.dockWidgetArea(later.docks["rounds"])
+        beside = later.docks["space"] in later.docks.stage.tabifiedDockWidgets(
+            later.docks["rounds"]
+        )
+        found[size] = where, beside, later.docks["latency"].isHidden()
+    area = Qt.DockWidgetArea
+    assert found == {
+        (800, 490): (area.BottomDockWidgetArea, True, False),
+        (1280, 720): (area.BottomDockWidgetArea, False, True),
+        (1600, 1000): (area.RightDockWidgetArea, False, False),
+    }

@@ -155,3 +155,14 @@ def test_a_wasm_file_has_the_width_of_the_window(qtbot, window, size):
     window.actions_by_id["layout_tune"].trigger()
     qtbot.wait(50)
     assert docks.engine.x() >= docks["tuning"].x() > docks["graph"].x()
+
+
+def test_in_a_tall_window_the_column_is_full_and_no_old_tabs_stay(qtbot, profiled):
+    """The lower two thirds of the column "Tuning" were blank."""
+    for size in ((1280, 720), (1600, 1000), (2560, 1440)):
+        settle(qtbot, profiled, size)
+        bars = [bar for bar in profiled.docks.stage.findChildren(QTabBar) if bar.isVisible()]
+        names = [bar.tabText(0) for bar in bars if bar.parent() is profiled.docks.stage]
+        assert sorted(names) == ["GFLOP/s per round", "Lite space", "Model graph"]
+    tuning, rounds = profiled.docks["tuning"], profiled.docks["rounds"]
+    assert rounds.x() >= tuning.x() and tuning.height() < 300 < rounds.height()
