@@ -116,8 +116,7 @@ def tune(
     """Tune MODEL in the target; with --json, print events as JSON lines, the summary last."""
     if options.plot is not None:
         check_plot(options.plot)
-    if options.sizes or options.histogram:
-        check_sizes(options)
+    check_sizes(options)
     with workbench(target, importing) as opened:
         bench, quick = opened.bench, options.full_speed
 
@@ -156,7 +155,11 @@ def tune(
 
 
 def check_sizes(options: SessionOptions) -> None:
-    """Refuse what is for one size alone."""
+    """Refuse what is for one size alone, or for several."""
+    if not (options.sizes or options.histogram):
+        if options.shares:
+            raise UserError("--shares says how often each of --sizes runs.", "Give --sizes too.")
+        return
     if options.plan or options.interval_ms is not None or options.commons or options.exhaustive:
         raise UserError(
             "Several sizes are tuned without --plan, --serve, --from and --exhaustive.",

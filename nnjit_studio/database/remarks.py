@@ -36,7 +36,10 @@ def purge(db: Database) -> int:
             "DELETE FROM kernels WHERE sha256 NOT IN "
             "(SELECT kernel_sha256 FROM records WHERE kernel_sha256 IS NOT NULL)"
         )
-        db.execute("DELETE FROM kernel_keys WHERE id NOT IN (SELECT key_id FROM records)")
+        db.execute(
+            "DELETE FROM kernel_keys WHERE id NOT IN "
+            "(SELECT key_id FROM records UNION SELECT key_id FROM size_tunings)"
+        )
     db.vacuum()
     return gone
 

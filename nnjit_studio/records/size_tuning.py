@@ -120,7 +120,8 @@ Part = tuple[Sequence[AtSize], str]
 
 def _split(rows: Sequence[AtSize], chosen: str, names: Sequence[str]) -> Iterator[Part]:
     """The rows in intervals, each with its settings."""
-    cuts = [(rows[:i], rows[i:]) for i in range(1, len(rows))]
+    places = [i for i, (a, b) in enumerate(pairwise(rows), 1) if a.size < b.size]
+    cuts = [(rows[:i], rows[i:]) for i in places]
     parts = [[(part, _best(part, names)) for part in cut] for cut in cuts]
     gains = [p for p in parts if any(_beats(part, name, chosen) for part, name in p)]
     best = min(gains, key=_total, default=None)

@@ -25,3 +25,6 @@ def test_a_later_session_reads_it(tmp_path: Path) -> None:
         found = database.size_tunings()
         assert found == [later, TUNING] and found[1].created == TUNING.created
         assert database.all_records() == [], "no static kernel is measured so"
+    with KernelDatabase.open(tmp_path / "k.db") as database:
+        assert database.vacuum() == 0
+        assert database.size_tunings() == found

@@ -51,3 +51,5 @@ def test_one_tuning_for_many_sizes_serves_another_model(tmp_path: Path) -> None:
     assert "1 of 2 kernels have settings compared at several sizes." in exported.stderr
     refused = nnjit_here("tune", path, "--sizes", "4,90", "--plan")
     assert refused.returncode == 1 and "without --plan" in refused.stderr
+    alone = nnjit_here("tune", path, "--shares", "3,1")
+    assert alone.returncode == 1 and "Give --sizes too" in alone.stderr

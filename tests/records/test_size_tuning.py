@@ -79,3 +79,11 @@ def test_all_intervals_have_panels_of_one_width() -> None:
     ]
     found = tuning((16, 0.9, rows[0]), (256, 0.1, rows[1]))
     assert found.table == ((64, "default"), (None, MANY))
+
+
+def test_no_interval_ends_inside_one_size() -> None:
+    few: Known = {FEW: (1.5, 1.4, 1.6), MANY: (0.8, 0.7, 0.9)}
+    many: Known = {FEW: (0.8, 0.7, 0.9), MANY: (1.5, 1.4, 1.6)}
+    found = tuning((16, 0.3, few), (16, 0.3, many), (64, 0.4, many))
+    ends = [end for end, _ in found.table]
+    assert ends in ([None], [32, None])

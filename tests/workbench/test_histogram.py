@@ -24,6 +24,7 @@ def test_sizes_with_counts_or_without(tmp_path: Path) -> None:
     assert read_histogram(written(tmp_path, "16\n16\n\n64,3\n128 2\n"), MODEL) == {
         16: 2, 64: 3, 128: 2
     }  # fmt: skip
+    assert read_histogram(written(tmp_path, "\ufeff16\n"), MODEL) == {16: 1}, "as Windows writes"
 
 
 def test_texts_count_by_their_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,6 +124,15 @@ def test_text_fills_ids_mask_and_positions(tmp_path):
         texts.token_ids(tokenizer, "words")
 
 
+def test_lengths_of_texts_are_without_padding(tmp_path):
+    tokenizers = pytest.importorskip("tokenizers")
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": 1}, "a"))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    made.enable_padding()
+    made.save(str(tmp_path / "tokenizer.json"))
+    assert texts.lengths_of(tmp_path / "tokenizer.json", ["a", "a b b"]) == [1, 3]
+
+
 def test_inputs_of_an_open_model_are_drawn_filled_and_read(tmp_path):
     x = edited.port_of(TensorSpec("x", (2, 3), "f32"))
     ids = edited.port_of(TensorSpec("ids", (1, 4), "i64"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -90,11 +91,15 @@ class Tuning:
         return made
 
     def _up_to(self, extent: Size, end: int) -> Iterator[Mapping[str, int]]:
-        """The largest sizes at which an extent ends there, and some more on either side."""
+        """Sizes at which an extent ends there, or is some more or less."""
         dim = min(extent.dims, key=str)
-        steps = itertools.count(max(1, -(-dim.low // dim.step)))
-        last = next(n for n in steps if extent.at({**self.example, dim.name: n * dim.step}) > end)
-        for n in range(last - _CHECKED, last + _CHECKED):
+
+        def at(steps: int) -> int:
+            return extent.at({**self.example, dim.name: steps * dim.step})
+
+        steps, least = range(dim.high // dim.step + 1), max(1, -(-dim.low // dim.step))
+        near = range(end - _CHECKED + 1, end + _CHECKED + 1)
+        for n in dict.fromkeys(bisect_left(steps, wanted, least, key=at) for wanted in near):
             if dim.takes(n * dim.step):
                 yield {**self.example, dim.name: n * dim.step}
 

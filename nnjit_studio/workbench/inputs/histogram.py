@@ -24,7 +24,7 @@ def read_histogram(path: Path, model: Path) -> Histogram:
         When it cannot be read, is empty, or has texts and no tokenizer lies beside the model.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as e:
         raise UserError(f"{path} cannot be read: {e}.") from e
     rows = [line.replace(",", " ").split() for line in lines if line.strip()]

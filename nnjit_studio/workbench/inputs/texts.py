@@ -58,6 +58,7 @@ def _encoded(tokenizer: Path, texts: Sequence[str]) -> list[list[int]]:
         raise UserError(f"{tokenizer.name} is larger than {MOST_BYTES >> 20} MiB.")
     try:
         made = Tokenizer.from_file(str(tokenizer))
+        made.no_padding()  # many files fill all texts of a batch up to the longest
         return [[int(i) for i in each.ids] for each in made.encode_batch(list(texts))]
     except Exception as e:  # the package raises plain exceptions
         raise UserError(f"{tokenizer.name} is no tokenizer: {str(e).splitlines()[0]}.") from e

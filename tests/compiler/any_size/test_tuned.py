@@ -13,12 +13,14 @@ from onnx_models import save
 
 from nnjit_studio.compiler.any_size.imports import AnySize, import_any, import_sizes
 from nnjit_studio.compiler.any_size.kernels.remainders import unblocked
+from nnjit_studio.compiler.any_size.kernels.tuned import Tuning
 from nnjit_studio.compiler.any_size.numbers import OpenRunner
 from nnjit_studio.compiler.importer.model import import_model
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.model import GivenShapes
 from nnjit_studio.model.family import Family
+from nnjit_studio.model.size import Dim, size
 from nnjit_studio.records import TIERS
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.size_tuning import KnownSettings, Table
@@ -110,8 +112,8 @@ def test_a_table_has_code_for_each_interval(model: Path, tmp_path: Path) -> None
     (kernel,) = made.plan.kernels.values()
     tiles = (few.y0, 3, many.y0)
     assert [by for _, by in kernel.selectors] == [len(kernel.variants)] == [sum(tiles)]
-    for size, tile, first in ((1, 2, 0), (6, 2, 0), (7, 3, 2), (40, 3, 2), (41, 5, 5), (131, 5, 5)):
-        assert kernel.at({"rows": size}) == kernel.variants[first + size % tile]
+    for n, tile, first in ((1, 2, 0), (6, 2, 0), (7, 3, 2), (40, 3, 2), (41, 5, 5), (131, 5, 5)):
+        assert kernel.at({"rows": n}) == kernel.variants[first + n % tile]
     assert made.notes == ("1 of 1 kernels have settings compared at several sizes.",)
     assert_right(made, model, tmp_path)
 
@@ -155,3 +157,11 @@ def test_an_open_reduction_is_not_blocked(model: Path, tmp_path: Path) -> None:
     tile = unblocked(ROWS_FEW, [product, replace(product, k=40)])
     assert (tile.x1, tile.y1) == (ROWS_FEW.x1, ROWS_FEW.y1)
     assert tile.r1 >= 40
+
+
+def test_extents_on_either_side_of_an_end_are_checked() -> None:
+    """Of a signal's length, too, which many samples leave as it is; ends out of reach have none."""
+    samples = Dim("samples", 400, 40_000)
+    frames, tuning = size(samples) // 320, Tuning([samples], {"samples": 400}, KnownSettings())
+    assert [frames.at(at) for at in tuning._up_to(frames, 20)] == list(range(13, 29))
+    assert list(tuning._up_to(frames, 1000)) == []
