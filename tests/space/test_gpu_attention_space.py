@@ -36,13 +36,6 @@ def test_every_candidate_passes_every_rule_and_answers_why(queries: int, depth: 
     assert len({c.x1 for c in found}) > 1
 
 
-@pytest.mark.parametrize("depth", [36, 192, 256])
-def test_threads_of_one_query_share_keys_and_head_evenly(depth: int) -> None:
-    problem = attention_problem(workload(8, 1, 392, depth), HOPPER)
-    found = attention_candidates(problem)
-    assert found and all(c.x1 % 4 == 0 and depth % c.x0 == 0 for c in found)
-
-
 @pytest.mark.parametrize(("x0", "x1", "fits"), [(1, 2, False), (2, 4, True), (4, 6, False)])
 def test_threads_of_one_query_take_whole_vectors_of_keys(x0: int, x1: int, fits: bool) -> None:
     problem = attention_problem(workload(32, 1, 392, 128), HOPPER)
