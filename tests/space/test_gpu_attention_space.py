@@ -4,12 +4,14 @@ import pytest
 
 from nnjit_studio.device.gpu_constants import typical
 from nnjit_studio.model import Workload
+from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import DEFAULT_LIMITS
 from nnjit_studio.space.registry import row_of
 from nnjit_studio.space.webgpu.attention import (
     MOST_CANDIDATES,
     attention_candidates,
     attention_problem,
+    template,
     untuned_attention,
 )
 
@@ -32,6 +34,12 @@ def test_every_candidate_passes_every_rule_and_answers_why(queries: int, depth: 
         assert all(rule(c, space.problem)[0] for rule in space.rules)
     assert len({c.y1 for c in found}) > 1 or queries == 1
     assert len({c.x1 for c in found}) > 1
+
+
+@pytest.mark.parametrize(("x0", "x1", "fits"), [(1, 2, False), (2, 4, True), (4, 6, False)])
+def test_threads_of_one_query_take_whole_vectors_of_keys(x0: int, x1: int, fits: bool) -> None:
+    problem = attention_problem(workload(32, 1, 392, 128), HOPPER)
+    assert template(GpuCandidate(x0, 1, 1, x1, 1, 1), problem)[0] == fits
 
 
 def test_many_keys_of_one_query_are_split_and_many_workgroups_are_not() -> None:

@@ -87,11 +87,11 @@ def _check_tile(a: Attention, c: GpuCandidate) -> None:
 
 def _check_row(a: Attention, c: GpuCandidate) -> None:
     row = AttentionRow(a.depth, a.keys, c)
-    if (c.y0, c.y1) != (1, 1) or c.x0 > row.side or row.threads % SHARES:
+    if (c.y0, c.y1) != (1, 1) or c.x0 > row.side or row.threads % SHARES or not row.whole:
         raise CompileError(
             f"One query of heads of {a.depth} is not made by {c}.",
-            f"y0 and y1 are 1, x0 at most {row.side}, and {SHARES} divides the threads, "
-            f"{row.side} * x1 / x0.",
+            f"y0 and y1 are 1, x0 divides the head and is at most {row.side}, x1 is a multiple of "
+            f"x0 and of 4, and {SHARES} divides the threads, {row.side} * x1 / x0.",
         )
     check_threads(c, row.threads)
 

@@ -124,10 +124,11 @@ def _has_integers(subject: Quantised) -> bool:
 
 
 def _readable(subject: Quantised) -> bool:
-    """Whether rows and columns lie in whole vectors."""
+    """Whether rows and columns lie in whole vectors, and all heads of the weight have the same rows."""
     c = subject.contraction
+    heads = len(c.batch) < 2 and not any(c.a.batch)
     aligned = c.n % COLUMNS == 0 and c.a.offset % 4 == 0 and (c.m == 1 or c.a.row % 4 == 0)
-    return len(c.batch) < 2 and aligned and c.a.column == 1
+    return heads and aligned and c.a.column == 1
 
 
 @dataclass(frozen=True)

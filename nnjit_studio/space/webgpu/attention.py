@@ -181,6 +181,12 @@ class AttentionRow:
         return self.rows * self.side
 
     @property
+    def whole(self) -> bool:
+        """Whether threads share the keys of a workgroup evenly, also where keys lie side by side:
+        four of them and ``x0`` elements of the head to each."""
+        return not (self.c.x1 % self.c.x0 or self.c.x1 % QUAD or self.depth % self.c.x0)
+
+    @property
     def steps(self) -> int:
         """Of a workgroup, ``x1`` keys each."""
         return -(-self.keys // (self.c.x1 * self.c.split))
@@ -325,7 +331,8 @@ def template(c: GpuCandidate, p: AttentionProblem) -> tuple[bool, str]:
     common = (c.r0, c.r1, c.vec) == (1, 1, QUAD)
     if p.few_rows:
         ok = common and (c.y0, c.y1) == (1, 1) and p.threads(c) % SHARES == 0
-        return ok and c.x0 <= p.row(c).side, f"{p.row(c).side} threads read a key together"
+        ok = ok and c.x0 <= p.row(c).side and p.row(c).whole
+        return ok, f"{p.row(c).side} threads read a key together"
     across = p.tile(c).across
     ok = common and c.x0 in X0_CHOICES and c.y0 in Y0_CHOICES and across in ACROSS_CHOICES
     ok = ok and p.tile(c).quads % across == 0

@@ -182,11 +182,12 @@ def test_scores_far_apart_and_a_hidden_number_that_is_none(
 
 
 def test_candidates_that_do_not_fit_are_refused() -> None:
-    tiles, row = attention(2, 9, 20, 48), attention(2, 1, 20, 48)
+    tiles, row = attention(2, 9, 20, 48), attention(2, 1, 20, 128)
     with pytest.raises(CompileError, match="not made by tiles"):
         from_template(tiles, GpuCandidate(4, 2, 1, 32, 8, 1), "wgsl")
-    with pytest.raises(CompileError, match="not made by"):
-        from_template(row, GpuCandidate(2, 2, 1, 16, 2, 1), "wgsl")
+    for candidate in (GpuCandidate(2, 2, 1, 16, 2, 1), GpuCandidate(1, 1, 1, 2, 1, 1)):
+        with pytest.raises(CompileError, match="not made by"):
+            from_template(row, candidate, "wgsl")
 
 
 @pytest.mark.parametrize("depth", [24, 144])

@@ -9,15 +9,18 @@ import numpy as np
 import onnx
 import pytest
 import test_fold_views
+from block_products import block_product
 from run_plan_wgsl import run_by_documents
 from test_quantised import block_model, exact_session
 from test_split_columns import SIZE, four_bit_attention
 from wgsl_harness import run_program
 
 from nnjit_studio.compiler.importer import import_model
+from nnjit_studio.compiler.ir.affine import rewrite
+from nnjit_studio.compiler.ir.tensor_ir import Expr, Load, Var
 from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl
 from nnjit_studio.compiler.recognize.quantised import Quantised
-from nnjit_studio.compiler.templates import subject_of
+from nnjit_studio.compiler.templates import on_gpu, subject_of
 from nnjit_studio.compiler.wgsl.templates.gemv_4bit import threads_of
 from nnjit_studio.compiler.wgsl.templates.matmul_4bit import guess
 from nnjit_studio.errors import CompileError
@@ -99,6 +102,25 @@ def test_heads_that_stand_apart(
     (expected,) = exact_session(onnx.load(path)).run(None, feeds)
     got = run_by_documents(built, file, feeds, tier)["y"]
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [5, 10])
+def test_rows_of_a_batch_are_not_taken_for_those_of_all_heads(rows: int) -> None:
+    program = block_product(rows, 64, 96, 32, heads=3)
+    (stage,) = program.stages
+    total = stage.body[0]
+    own = rewrite(
+        total.value,
+        lambda e: replace(e, index=Var("i1") * (rows * 64) + e.index) if of_rows(e) else None,
+    )
+    buffers = (replace(program.buffers[0], shape=(3, rows, 64)), *program.buffers[1:])
+    stage = replace(stage, body=(replace(total, value=own),))
+    program = replace(program, buffers=buffers, stages=(stage,))
+    assert isinstance(subject_of(program), Quantised) and not on_gpu(program)
+
+
+def of_rows(expr: Expr) -> bool:
+    return isinstance(expr, Load) and expr.buffer == "a"
 
 
 def product_of(
