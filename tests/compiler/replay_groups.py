@@ -18,8 +18,8 @@ from nnjit_studio.compiler.wasm.peak import peak_kernel
 from nnjit_studio.compiler.wgsl.core.document import Dispatch, KernelDocument
 from nnjit_studio.compiler.wgsl.core.peak import copy_document, peak_document
 from nnjit_studio.compiler.wgsl.core.row_source import Plain
+from nnjit_studio.compiler.wgsl.templates.block_matrix import DECODINGS, F16, BlockMatrix
 from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Stored, gemv_4bit
-from nnjit_studio.compiler.wgsl.templates.nibbles import DECODINGS, F16, Matrix4
 from nnjit_studio.compiler.wgsl.templates.row_of_integers import row_of_integers
 from nnjit_studio.compiler.wgsl.templates.subgroup_matrix import matrix_product, matrix_space
 from nnjit_studio.records import GPU_TIERS, TIERS
@@ -99,14 +99,14 @@ def gemv_4bit_forms() -> Recorded:
     one row of integers."""
     for decoding, rows, subgroups in product((*DECODINGS, F16), (1, 3), (False, True)):
         for half in (False, True):
-            stored = Matrix4(512, 64, zeros="zeros" if half else "", half_scales=half)
+            stored = BlockMatrix(512, 64, zeros="zeros" if half else "", half_scales=half)
             candidate = GpuCandidate(4, rows, 2, 32, rows, 128)
             ends = Plain("source", 512, rows), Stored("result", 64, rows)
             made = gemv_4bit(stored, candidate, *ends, rows, subgroups, decoding)
             words = f"{decoding} rows {rows}{' subgroups' * subgroups}{' half scales' * half}"
             yield words, _document(made).to_bytes()
     for half, together, eights in ((False, 4, 1), (True, 4, 1), (False, 8, 1), (True, 8, 2)):
-        stored = Matrix4(672, 64, zeros="zeros" if half else "", half_scales=half)
+        stored = BlockMatrix(672, 64, zeros="zeros" if half else "", half_scales=half)
         candidate = GpuCandidate(4, 1, together, 32, eights, 128, vec=1)
         made = row_of_integers(stored, candidate, Plain("source", 672), Stored("result", 64))
         yield f"integers, {together} words{' half scales' * half}", _document(made).to_bytes()

@@ -51,7 +51,7 @@ def part_gates(calls: ImportedCalls) -> ImportedCalls:
 def _gate_of(
     up: ProgramCall, calls: Sequence[ProgramCall], results: Collection[str]
 ) -> ProgramCall | None:
-    """The 4-bit product of the same input whose result this one alone reads."""
+    """The product, in blocks too, of the same input whose result this one alone reads."""
     if len(up.outputs) != 1 or (product := recognize_blocks(up.program)) is None:
         return None
     for value in up.inputs:

@@ -14,7 +14,7 @@ from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.wgsl.core.document import Shader
 from nnjit_studio.compiler.wgsl.core.operand import Fetch, sides
 from nnjit_studio.compiler.wgsl.core.syntax import indented, plus, times
-from nnjit_studio.compiler.wgsl.templates.nibbles import COLUMNS, WORD, Matrix4, decoded
+from nnjit_studio.compiler.wgsl.templates.block_matrix import COLUMNS, WORD, BlockMatrix, decoded
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 
@@ -23,7 +23,7 @@ from nnjit_studio.records.gpu_candidate import GpuCandidate
 class DecodedFetch(Fetch):
     """How a workgroup fetches a tile; ``per_k`` steps of a word are decoded by one thread."""
 
-    matrix: Matrix4
+    matrix: BlockMatrix
 
     @property
     def _parts(self) -> int:
@@ -97,7 +97,7 @@ class DecodedFetch(Fetch):
         return lines
 
 
-def decoded_of(c: Contraction, matrix: Matrix4, candidate: GpuCandidate) -> DecodedFetch:
+def decoded_of(c: Contraction, matrix: BlockMatrix, candidate: GpuCandidate) -> DecodedFetch:
     """The way to fetch ``x1`` columns by ``r1`` steps of k.
 
     Raises

@@ -16,11 +16,11 @@ from typing import Protocol
 from nnjit_studio.compiler.wgsl.core.document import Dispatch, Shader
 from nnjit_studio.compiler.wgsl.core.row_source import Source
 from nnjit_studio.compiler.wgsl.core.syntax import plus, times
-from nnjit_studio.compiler.wgsl.templates.nibbles import (
+from nnjit_studio.compiler.wgsl.templates.block_matrix import (
     COLUMNS,
     F16,
     WORD,
-    Matrix4,
+    BlockMatrix,
     decoded,
     halves,
 )
@@ -79,7 +79,7 @@ def threads_of(candidate: GpuCandidate) -> int:
     return candidate.x1 // COLUMNS * (candidate.r1 // WORD)
 
 
-def check(matrix: Matrix4, candidate: GpuCandidate, rows: int) -> None:
+def check(matrix: BlockMatrix, candidate: GpuCandidate, rows: int) -> None:
     """Raise :class:`CompileError` where the candidate does not fit the matrix."""
     c = candidate
     wrong = ""
@@ -98,7 +98,7 @@ def check(matrix: Matrix4, candidate: GpuCandidate, rows: int) -> None:
 
 
 def gemv_4bit(
-    matrix: Matrix4,
+    matrix: BlockMatrix,
     candidate: GpuCandidate,
     source: Source,
     epilogue: Epilogue,
@@ -119,7 +119,7 @@ def gemv_4bit(
         subgroup is taken to be neighbouring threads, a power of two of them: WGSL does not
         promise it, implementations do it.
     decoding
-        One of :data:`nibbles.DECODINGS`, or :data:`nibbles.F16`.
+        One of :data:`block_matrix.DECODINGS`, or :data:`block_matrix.F16`.
 
     Raises
     ------
@@ -158,14 +158,14 @@ def gemv_4bit(
     return shader.dispatch(threads, grid, body, lane if subgroups else "")
 
 
-def _column(matrix: Matrix4, lanes: int) -> str:
+def _column(matrix: BlockMatrix, lanes: int) -> str:
     """A thread's vector of columns; behind the end of its product the last ones."""
     own = matrix.columns // matrix.batches
     column = f"min(wg.x * {lanes}u + lane, {own - 1}u)"
     return column if matrix.batches == 1 else f"wg.z * {own}u + {column}"
 
 
-def _loop(matrix: Matrix4, candidate: GpuCandidate, source: Source, decoding: str) -> list[str]:
+def _loop(matrix: BlockMatrix, candidate: GpuCandidate, source: Source, decoding: str) -> list[str]:
     """All word rows of a thread, ``r0`` at a time, then those that are left one by one."""
     side, unroll = candidate.r1 // WORD, candidate.r0
     lines = [f"var row = li / {candidate.x1 // COLUMNS}u;"]
@@ -186,7 +186,7 @@ def _loop(matrix: Matrix4, candidate: GpuCandidate, source: Source, decoding: st
 
 
 def _step(
-    matrix: Matrix4, candidate: GpuCandidate, source: Source, decoding: str, unroll: int
+    matrix: BlockMatrix, candidate: GpuCandidate, source: Source, decoding: str, unroll: int
 ) -> list[str]:
     """Loads of ``unroll`` words first, so that they are in flight together."""
     side, per_block = candidate.r1 // WORD, matrix.block // WORD
@@ -209,18 +209,18 @@ def _step(
     return [f"  {line}" for line in lines]
 
 
-def _words(matrix: Matrix4, u: int) -> Iterator[str]:
+def _words(matrix: BlockMatrix, u: int) -> Iterator[str]:
     for p, word in enumerate(_names(matrix, u)):
         row = times(f"row{u}", matrix.columns * matrix.parts)
         yield f"let {word} = words[{plus(row, str(p * matrix.columns))} + column];"
 
 
-def _names(matrix: Matrix4, u: int) -> list[str]:
+def _names(matrix: BlockMatrix, u: int) -> list[str]:
     """Of the words of eight values."""
     return [f"w{u}", f"v{u}"][: matrix.parts]
 
 
-def _products(matrix: Matrix4, rows: int, decoding: str, u: int) -> list[str]:
+def _products(matrix: BlockMatrix, rows: int, decoding: str, u: int) -> list[str]:
     """Four columns' words times eight activations of each row, added to ``acc``."""
     lines = [
         f"let scale{u} = {matrix.scale(f's{u}')};",
@@ -230,7 +230,7 @@ def _products(matrix: Matrix4, rows: int, decoding: str, u: int) -> list[str]:
     return [*lines, *made, *(f"acc{i} = fma(scale{u}, p{u}_{i}, acc{i});" for i in range(rows))]
 
 
-def _in_floats(matrix: Matrix4, rows: int, u: int, decoding: str) -> list[str]:
+def _in_floats(matrix: BlockMatrix, rows: int, u: int, decoding: str) -> list[str]:
     lines: list[str] = []
     values: list[tuple[str, int]] = []
     for p, (word, name) in enumerate(zip(_names(matrix, u), "qr", strict=False)):

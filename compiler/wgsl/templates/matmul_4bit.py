@@ -17,10 +17,10 @@ from nnjit_studio.compiler.recognize.quantised import Quantised
 from nnjit_studio.compiler.wgsl.core.document import PACKED, KernelDocument, Shader
 from nnjit_studio.compiler.wgsl.core.finish import Finish
 from nnjit_studio.compiler.wgsl.core.row_source import Made, Plain, Source
+from nnjit_studio.compiler.wgsl.templates.block_matrix import COLUMNS, WORD, BlockMatrix
 from nnjit_studio.compiler.wgsl.templates.decoded_tiles import decoded_of
 from nnjit_studio.compiler.wgsl.templates.gemv_4bit import gemv_4bit, threads_of
 from nnjit_studio.compiler.wgsl.templates.matmul import batch_axes, tiled
-from nnjit_studio.compiler.wgsl.templates.nibbles import COLUMNS, WORD, Matrix4
 from nnjit_studio.compiler.wgsl.templates.row_of_integers import row_of_integers
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.space.webgpu.matmul_4bit import GROUP, untuned_4bit
@@ -67,7 +67,7 @@ def block_document(
     c = subject.contraction
     finish = Finish(program, c, 1)
     argument = finish.argument
-    matrix = Matrix4(
+    matrix = BlockMatrix(
         c.k,
         c.b.row,
         argument(c.b.buffer),
@@ -124,7 +124,7 @@ def _has_integers(subject: Quantised) -> bool:
 
 
 def _readable(subject: Quantised) -> bool:
-    """Whether rows and columns lie in whole vectors, and all heads of the weight have the same rows."""
+    """Whether rows and columns are in whole vectors, and all heads multiply the same rows."""
     c = subject.contraction
     heads = len(c.batch) < 2 and not any(c.a.batch)
     aligned = c.n % COLUMNS == 0 and c.a.offset % 4 == 0 and (c.m == 1 or c.a.row % 4 == 0)

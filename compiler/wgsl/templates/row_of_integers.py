@@ -16,8 +16,8 @@ from __future__ import annotations
 from nnjit_studio.compiler.wgsl.core.document import Dispatch, Shader
 from nnjit_studio.compiler.wgsl.core.row_source import Source
 from nnjit_studio.compiler.wgsl.core.syntax import indented, plus, times
+from nnjit_studio.compiler.wgsl.templates.block_matrix import COLUMNS, WORD, BlockMatrix
 from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Epilogue, Sums, reduced, threads_of
-from nnjit_studio.compiler.wgsl.templates.nibbles import COLUMNS, WORD, Matrix4
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.space.webgpu.matmul_4bit import GROUP, IN_GROUPS
@@ -45,7 +45,7 @@ _ADDED = ("own = subgroupAdd(own);", "if (sl == 0u) { added[li / sg] = own; }")
 """A subgroup's part of the total over a made row, where the others find it."""
 
 
-def check(matrix: Matrix4, candidate: GpuCandidate) -> None:
+def check(matrix: BlockMatrix, candidate: GpuCandidate) -> None:
     """Raise :class:`CompileError` where the candidate does not fit the matrix."""
     c = candidate
     wrong = ""
@@ -62,7 +62,7 @@ def check(matrix: Matrix4, candidate: GpuCandidate) -> None:
 
 
 def row_of_integers(
-    matrix: Matrix4, candidate: GpuCandidate, source: Source, epilogue: Epilogue
+    matrix: BlockMatrix, candidate: GpuCandidate, source: Source, epilogue: Epilogue
 ) -> Dispatch:
     """The dispatch of 1 x K by K x N.
 
@@ -110,7 +110,7 @@ def row_of_integers(
     return shader.dispatch(threads, (-(-matrix.n // candidate.x1), 1, 1), body, builtins)
 
 
-def _loop(matrix: Matrix4, c: GpuCandidate, source: Source) -> list[str]:
+def _loop(matrix: BlockMatrix, c: GpuCandidate, source: Source) -> list[str]:
     """All groups of a thread; a chunk is what the workgroup's threads make integers at a time."""
     threads, together = threads_of(c), c.r0 // _WORDS
     slices = threads // (c.x1 // COLUMNS)
@@ -153,7 +153,7 @@ def _row(chunk: str, eight: int, c: GpuCandidate) -> str:
     return plus(plus(times(chunk, threads * c.y1), "li"), str(eight * threads))
 
 
-def _eight(matrix: Matrix4, source: Source, row: str, eight: int) -> list[str]:
+def _eight(matrix: BlockMatrix, source: Source, row: str, eight: int) -> list[str]:
     """Eight activations of a thread; behind the end the last ones."""
     lines = [f"let row = min({row}, {matrix.rows - 1}u);", *source.load("a", "row", "0u")]
     lines += [f"low{eight} = a_lo;", f"high{eight} = a_hi;"]
@@ -161,7 +161,7 @@ def _eight(matrix: Matrix4, source: Source, row: str, eight: int) -> list[str]:
     return ["{", *indented(lines), "}"]
 
 
-def _load(matrix: Matrix4, j: int, slices: int) -> list[str]:
+def _load(matrix: BlockMatrix, j: int, slices: int) -> list[str]:
     """Words of the ``j``-th group from ``group`` on; behind the end those of the last."""
     last = matrix.k // GROUP - 1
     per_block = matrix.block // GROUP
@@ -177,7 +177,7 @@ def _load(matrix: Matrix4, j: int, slices: int) -> list[str]:
     return ["{", *indented(lines), "}"]
 
 
-def _held(matrix: Matrix4, j: int) -> list[str]:
+def _held(matrix: BlockMatrix, j: int) -> list[str]:
     """The group at hand, out of the way of the next one."""
     lines = [f"let now{j}_{u} = w{j}_{u};" for u in range(_WORDS)]
     lines.append(f"let scale{j} = {matrix.stored(f's{j}')};")
@@ -189,7 +189,7 @@ def _held(matrix: Matrix4, j: int) -> list[str]:
     return lines
 
 
-def _produce(matrix: Matrix4, source: Source, eight: int, c: GpuCandidate) -> list[str]:
+def _produce(matrix: BlockMatrix, source: Source, eight: int, c: GpuCandidate) -> list[str]:
     """Eight activations of a thread as integers; four threads side by side share a unit.
 
     The largest is found among the numbers' bits, so that one that is no number makes the unit none.
@@ -258,7 +258,7 @@ def _digits(at: str) -> list[str]:
     return lines
 
 
-def _products(matrix: Matrix4, j: int) -> list[str]:
+def _products(matrix: BlockMatrix, j: int) -> list[str]:
     """A group's words times its digits, the highest digit, which has the sign, first."""
     lines = [f"var h{j} = vec4<i32>();"]
     for u in range(_WORDS):

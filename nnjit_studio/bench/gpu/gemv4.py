@@ -18,8 +18,8 @@ from nnjit_studio.bench.report import Report, Table, spread_text
 from nnjit_studio.bench.statistics import spread
 from nnjit_studio.compiler.wgsl.core.document import PACKED, Dispatch
 from nnjit_studio.compiler.wgsl.core.row_source import Plain
+from nnjit_studio.compiler.wgsl.templates.block_matrix import DECODINGS, F16, REQUIRES, BlockMatrix
 from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Stored, gemv_4bit, threads_of
-from nnjit_studio.compiler.wgsl.templates.nibbles import DECODINGS, F16, REQUIRES, Matrix4
 from nnjit_studio.compiler.wgsl.templates.row_of_integers import row_of_integers
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.records.gpu_candidate import GpuCandidate
@@ -69,7 +69,7 @@ def variants(k: int, n: int, dtype: str, subgroups: bool) -> list[dict[str, Any]
     """Our kernels for one size in every setting that fits it, for the page to choose from."""
     found = []
     f16 = dtype == "f16"
-    matrix = Matrix4(k, n, block=BLOCK, half_scales=f16)
+    matrix = BlockMatrix(k, n, block=BLOCK, half_scales=f16)
     modes = (False, True) if subgroups else (False,)
     for setting in (s for mode in modes for s in settings(k, mode, f16)):
         try:
@@ -87,7 +87,7 @@ def variants(k: int, n: int, dtype: str, subgroups: bool) -> list[dict[str, Any]
     return found
 
 
-def _dispatch(matrix: Matrix4, setting: Setting) -> Dispatch:
+def _dispatch(matrix: BlockMatrix, setting: Setting) -> Dispatch:
     c, source, end = setting.candidate, Plain("x", matrix.k), Stored("y", matrix.n)
     if setting.decoding == INTEGERS:
         return row_of_integers(matrix, c, source, end)

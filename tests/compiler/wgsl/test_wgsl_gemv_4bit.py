@@ -9,8 +9,8 @@ from wgsl_harness import has_f16, has_subgroups, run_document
 
 from nnjit_studio.compiler.wgsl.core.document import Dispatch, KernelDocument
 from nnjit_studio.compiler.wgsl.core.row_source import Plain
+from nnjit_studio.compiler.wgsl.templates.block_matrix import DECODINGS, F16, BlockMatrix
 from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Stored, gemv_4bit
-from nnjit_studio.compiler.wgsl.templates.nibbles import DECODINGS, F16, Matrix4
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 
@@ -48,7 +48,7 @@ def error_of(
     zero: Any = np.repeat(points.astype(np.float64), block, 0) if zeros else 8.0
     matrix = (values - zero) * np.repeat(scales.astype(np.float64), block, 0)
     reference = x.astype(np.float64) @ matrix
-    stored = Matrix4(k, n, zeros="zeros" if zeros else "", half_scales=half, block=block)
+    stored = BlockMatrix(k, n, zeros="zeros" if zeros else "", half_scales=half, block=block)
     dispatch = gemv_4bit(
         stored,
         candidate,
@@ -113,14 +113,14 @@ def test_a_matrix_smaller_than_a_workgroup(subgroups: bool) -> None:
 @pytest.mark.parametrize(
     ("matrix", "wrong"),
     [
-        (Matrix4(64, 30), candidate(32, 64)),
-        (Matrix4(80, 32), candidate(32, 64)),
-        (Matrix4(64, 32), candidate(24, 64)),
-        (Matrix4(64, 32), candidate(32, 64, 2, 2)),
-        (Matrix4(64, 32), GpuCandidate(8, 1, 2, 32, 1, 64)),
+        (BlockMatrix(64, 30), candidate(32, 64)),
+        (BlockMatrix(80, 32), candidate(32, 64)),
+        (BlockMatrix(64, 32), candidate(24, 64)),
+        (BlockMatrix(64, 32), candidate(32, 64, 2, 2)),
+        (BlockMatrix(64, 32), GpuCandidate(8, 1, 2, 32, 1, 64)),
     ],
     ids=["columns", "blocks", "power of two", "rows", "x0"],
 )
-def test_what_does_not_fit_is_told(matrix: Matrix4, wrong: GpuCandidate) -> None:
+def test_what_does_not_fit_is_told(matrix: BlockMatrix, wrong: GpuCandidate) -> None:
     with pytest.raises(CompileError, match="does not fit"):
         gemv_4bit(matrix, wrong, Plain("source", matrix.k), Stored("result", matrix.n))

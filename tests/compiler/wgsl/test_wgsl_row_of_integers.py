@@ -10,9 +10,9 @@ from test_wgsl_gemv_4bit import document
 from wgsl_harness import has_subgroups, run_document
 
 from nnjit_studio.compiler.wgsl.core.row_source import Plain
+from nnjit_studio.compiler.wgsl.templates.block_matrix import BlockMatrix
 from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Stored, threads_of
 from nnjit_studio.compiler.wgsl.templates.matmul_4bit import row_guess
-from nnjit_studio.compiler.wgsl.templates.nibbles import Matrix4
 from nnjit_studio.compiler.wgsl.templates.row_of_integers import row_of_integers
 from nnjit_studio.errors import CompileError
 from nnjit_studio.model import Workload
@@ -45,7 +45,7 @@ def product_of(
     zeros = rng.integers(0, 16, (k // block, n)).astype(np.uint8)
     zero = np.repeat(zeros.astype(np.float64), block, 0) if points else np.float64(8)
     exact = row.astype(np.float64) @ ((values - zero) * np.repeat(scales, block, 0))
-    stored = Matrix4(k, n, zeros="zeros" if points else "", half_scales=half, block=block)
+    stored = BlockMatrix(k, n, zeros="zeros" if points else "", half_scales=half, block=block)
     made = row_of_integers(stored, c, Plain("source", k), Stored("result", n))
     arguments = [words.tobytes(), scales.tobytes(), zeros.tobytes(), row.tobytes(), 4 * n]
     return np.frombuffer(run_document(document(made), arguments)[4], np.float32), exact
@@ -121,16 +121,16 @@ def test_what_is_no_number_is_not_lost(wrong: float) -> None:
 @pytest.mark.parametrize(
     ("matrix", "wrong"),
     [
-        (Matrix4(64, 32, block=16), candidate(32, 64)),
-        (Matrix4(64, 30), candidate(32, 64)),
-        (Matrix4(64, 32), candidate(16, 128, 8)),
-        (Matrix4(64, 32), candidate(16, 128, 4, 3)),
-        (Matrix4(64, 32), candidate(32, 16)),
-        (Matrix4(64, 32), GpuCandidate(4, 1, 4, 32, 1, 64)),
+        (BlockMatrix(64, 32, block=16), candidate(32, 64)),
+        (BlockMatrix(64, 30), candidate(32, 64)),
+        (BlockMatrix(64, 32), candidate(16, 128, 8)),
+        (BlockMatrix(64, 32), candidate(16, 128, 4, 3)),
+        (BlockMatrix(64, 32), candidate(32, 16)),
+        (BlockMatrix(64, 32), GpuCandidate(4, 1, 4, 32, 1, 64)),
     ],
     ids=["blocks", "columns", "words", "eights", "threads", "floats"],
 )
-def test_what_does_not_fit_is_told(matrix: Matrix4, wrong: GpuCandidate) -> None:
+def test_what_does_not_fit_is_told(matrix: BlockMatrix, wrong: GpuCandidate) -> None:
     with pytest.raises(CompileError, match="does not fit"):
         row_of_integers(matrix, wrong, Plain("source", matrix.k), Stored("result", matrix.n))
 
@@ -141,7 +141,7 @@ def test_what_does_not_fit_is_told(matrix: Matrix4, wrong: GpuCandidate) -> None
 def test_a_first_guess_fits_any_device(k: int, n: int) -> None:
     guess = row_guess(k, n)
     assert threads_of(guess) <= DEFAULT_LIMITS["maxComputeInvocationsPerWorkgroup"]
-    made = row_of_integers(Matrix4(k, n), guess, Plain("source", k), Stored("result", n))
+    made = row_of_integers(BlockMatrix(k, n), guess, Plain("source", k), Stored("result", n))
     nbytes = {"u32": 4, "i32": 4, "f32": 4, "vec2<u32>": 8, "vec4<f32>": 16}
     found = re.findall(r"var<workgroup> \w+: array<([^ ]+), (\d+)>", made.code)
     used = sum(nbytes[kind] * int(count) for kind, count in found)

@@ -26,7 +26,7 @@ REQUIRES = {"bytes": PACKED, F16: "shader-f16"}
 
 
 @dataclass(frozen=True)
-class Matrix4:
+class BlockMatrix:
     """A K x N matrix; words lie in rows of ``N``, a word neighbours in k."""
 
     k: int
