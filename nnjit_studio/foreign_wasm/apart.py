@@ -26,6 +26,8 @@ class Part:
 
     path: Path
     nbytes: int
+    written_ns: int
+    """When the file was changed last."""
     n: int = 0
     of: int = 1
 
@@ -48,14 +50,14 @@ def parts_of(path: Path, part_bytes: int = MAX_BYTES + 1, most: int | None = Non
         When the file is not there, or larger than any engine takes.
     """
     try:
-        nbytes = path.stat().st_size
+        nbytes, written_ns = _stamp(path)
     except OSError as e:
         raise _unread(path, e) from e
     if nbytes > MAX_BYTES:
         raise WasmError(f"The file {path} has {nbytes} bytes, more than any engine takes.")
     count = nbytes // part_bytes + 1
     count = count if most is None else min(most, count)
-    return [Part(path, nbytes, n, count) for n in range(count)]
+    return [Part(path, nbytes, written_ns, n, count) for n in range(count)]
 
 
 def each(work: Callable[..., _Found], parts: Sequence[Part], *given: Any) -> Iterator[_Found]:
@@ -70,7 +72,8 @@ def each(work: Callable[..., _Found], parts: Sequence[Part], *given: Any) -> Ite
     Raises
     ------
     WasmError
-        When the file is no module, or takes more time or memory than allowed.
+        When the file is no module, takes more time or memory than allowed, or was changed since
+        it was cut into parts.
     Stopped
     """
     path = parts[0].path
@@ -91,19 +94,35 @@ def _undivided(work: Callable[..., _Found], module: Module, _: Part, *given: Any
 
 
 def _done(work: Callable[..., _Found], given: Sequence[Any], part: Part) -> _Found:
-    return work(_module(part.path), part, *given)
+    return work(_module(part.path, part.nbytes, part.written_ns), part, *given)
 
 
 @cache
-def _module(path: Path) -> Module:
+def _module(path: Path, *stamp: int) -> Module:
     """A process reads one file, for all its parts."""
     try:
-        return read(path.read_bytes())
+        data, now = path.read_bytes(), _stamp(path)
     except OSError as e:
         raise _unread(path, e) from e
+    # Each process reads it by itself: what they find must be of one file.
+    if now != stamp:
+        raise changed(path)
+    try:
+        return read(data)
     except WasmError as e:
         said = e.error[:1].lower() + e.error[1:]
         raise WasmError(f"The file {path} cannot be read: {said}", e.hint) from e
+
+
+def changed(path: Path) -> WasmError:
+    """What is said of a file that became another one."""
+    return WasmError(f"The file {path} was changed after it was read first.", "Read it again.")
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """Size, and when it was changed last."""
+    seen = path.stat()
+    return seen.st_size, seen.st_mtime_ns
 
 
 def _unread(path: Path, error: OSError) -> WasmError:

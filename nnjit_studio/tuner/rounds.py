@@ -137,6 +137,8 @@ class Rounds:
             self._load(state)
             yield self._session.trying(state, settings_of(candidate), "compile")
             compiled = self._queue.at_once(state.workload, candidate, (self._session.tier,))
+            if self._clock.cancelled():  # an ended compile process is no verdict
+                return
             self._measure_again(state, compiled)
             state.pending = [e for e in state.pending if e.candidate != candidate]
             yield self._session.compiled(compiled)

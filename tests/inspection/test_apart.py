@@ -17,6 +17,7 @@ from wasm_builder import module as build
 
 from nnjit_studio.cli.main import main
 from nnjit_studio.errors import WasmError
+from nnjit_studio.foreign_wasm.apart import Part, each, parts_of
 from nnjit_studio.foreign_wasm.inspection.survey import survey_file
 from nnjit_studio.foreign_wasm.live.job import open_runtime
 from nnjit_studio.foreign_wasm.turbo.candidates import look
@@ -25,7 +26,7 @@ from nnjit_studio.support.stopping import Stop, Stopped, stoppable
 from nnjit_studio.ui.wasm import jobs
 from nnjit_studio.wasm_file import leb
 from nnjit_studio.wasm_file.cursor import MOST_ENTRIES, Cursor
-from nnjit_studio.wasm_file.module import MAGIC
+from nnjit_studio.wasm_file.module import MAGIC, Module
 from nnjit_studio.wasm_file.sections import section
 
 MANY = MOST_ENTRIES + 1
@@ -90,3 +91,17 @@ def test_stopping_does_not_wait_for_the_function_that_is_looked_at(tmp_path: Pat
 def test_a_file_that_is_gone_is_told(tmp_path: Path) -> None:
     with pytest.raises(WasmError, match="cannot be read: No such file"):
         look(tmp_path / "x.wasm", 15, True, lambda line: None)
+
+
+def test_parts_are_of_one_file(tmp_path: Path) -> None:
+    file = tmp_path / "x.wasm"
+    file.write_bytes(MAGIC)
+    parts = parts_of(file)
+    file.write_bytes(module_of(splat_kernel(4, 3), 40).data)
+    with pytest.raises(WasmError, match="was changed after it was read first"):
+        list(each(_functions, parts))
+    assert len(list(each(_functions, parts_of(file)))) == 1
+
+
+def _functions(module: Module, part: Part) -> list[int]:
+    return part.functions(module)

@@ -547,6 +547,25 @@ def test_a_candidate_of_the_users_own_comes_next() -> None:
     assert last(events).reason in ("converged", "exhausted")
 
 
+def test_who_stops_a_session_may_end_the_compilation_of_a_candidate_of_the_users_own() -> None:
+    stage, own, stopped = Stage(), Candidate(16, 3, 2, 16, 3, 64), list[bool]()
+
+    def killed(candidate: Candidate) -> bool:
+        if candidate == own:
+            stopped.append(True)
+        return candidate == own
+
+    stage.compiler.fails = killed
+    session = stage.session(cancelled=lambda: bool(stopped))
+    events: list[Event] = []
+    for event in session.run():
+        events.append(event)
+        if isinstance(event, RoundDone) and not stopped:
+            session.request(SMALL.key, own)
+    assert last(events).reason == "cancelled"
+    assert str(own) not in [e.candidate for e in of(Measured, events)], "no verdict of a kernel"
+
+
 def test_a_known_candidate_is_measured_again_when_the_user_asks() -> None:
     stage = Stage()
     session = stage.session()

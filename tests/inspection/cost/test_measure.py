@@ -119,3 +119,14 @@ def test_no_function_of_our_kernels_is_to_blame(tmp_path: Path) -> None:
         cost = traced(node(), surveyed(data, tmp_path), lambda line: None)
         assert [blamed(cost, tier) for tier in cost.tiers] == [[], []]
     assert len(kernels) > 8
+
+
+def test_times_are_not_those_of_another_file(tmp_path: Path) -> None:
+    survey = surveyed(build([ifs(3, 5)], {}), tmp_path)
+    survey.path.write_bytes(build([ifs(5, 5), nops(4)], {}))
+    for measure in (
+        lambda: traced(node(), survey, lambda line: None),
+        lambda: isolated(node(), survey, [0], lambda line: None, rounds=1),
+    ):
+        with pytest.raises(WasmError, match="was changed"):
+            measure()

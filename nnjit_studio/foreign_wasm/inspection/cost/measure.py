@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import shutil
 import statistics
 import tempfile
@@ -11,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nnjit_studio.errors import WasmError
+from nnjit_studio.foreign_wasm.apart import changed
 from nnjit_studio.foreign_wasm.apart import whole as whole_file
 from nnjit_studio.foreign_wasm.inspection.cost.engines import (
     EVER_MS,
@@ -149,7 +151,11 @@ def _by_function(seen: Sequence[Compiled]) -> dict[int, TierCost]:
 
 
 def _copied(survey: Survey, folder: Path) -> Path:
-    return Path(shutil.copyfile(survey.path, folder / "module.wasm"))
+    """The file, which has to be the one that was surveyed."""
+    copy = Path(shutil.copyfile(survey.path, folder / "module.wasm"))
+    if hashlib.sha256(copy.read_bytes()).hexdigest() != survey.sha256:
+        raise changed(survey.path)
+    return copy
 
 
 def _write_pairs(module: Module, functions: Sequence[int], folder: Path) -> list[Path]:
