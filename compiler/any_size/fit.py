@@ -136,6 +136,8 @@ class Numbers:
         """A formula ``factor * x * (stride * y + rest)``: what strided windows see of an unpadded
         map, of which the last places are left over at some sizes."""
         for row, x in self._atoms.items():
+            if 0 in row:
+                continue
             parts, left = np.divmod(v, np.array(row, np.int64))
             if left.any():
                 continue

@@ -17,7 +17,7 @@ def test_space_plot_and_kernel_say_words_and_keep_the_key(qtbot, window, workben
     assert NAME in chooser.currentText() and chooser.currentData().startswith(KEY)
     assert chooser.itemData(chooser.currentIndex(), TIP).startswith(KEY)
     labels = {label.text: label.toolTip() for _, label in window.rounds.legend.items}
-    assert labels[NAME].startswith(KEY)
+    assert labels[NAME].startswith(f"{NAME}\n{KEY}")
     assert any(row[0].startswith(KEY) for row in window.rounds.table()[1])
     window.docks.show("kernel")
     qtbot.waitUntil(lambda: NAME in window.kernel.caption.text())

@@ -181,7 +181,7 @@ def test_stopping_a_session_ends_a_reference_that_takes_long(
     monkeypatch.setattr(bench.process, "kill_busy", killed.set)
     monkeypatch.setattr(tuning, "STOP_S", 0.0)
 
-    def programs(options: object) -> Iterator[object]:
+    def programs(options: object, *_: object) -> Iterator[object]:
         bench.page.begin()
         bench.page.cancel()
         assert killed.wait(60), "the compile process is ended"

@@ -50,11 +50,18 @@ def test_graphs_need_no_names(tmp_path: Path) -> None:
     check.load_model(tmp_path / "m.onnx")
 
 
-@pytest.mark.parametrize("content", [b"", b"not a model at all", b"PK\x03\x04" + bytes(100)])
-def test_not_an_onnx_file(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is empty"),
+        (b"not a model at all", "not an ONNX model"),
+        (b"PK\x03\x04" + bytes(100), "not an ONNX model"),
+    ],
+)
+def test_not_an_onnx_file(tmp_path: Path, content: bytes, said: str) -> None:
     path = tmp_path / "x.onnx"
     path.write_bytes(content)
-    with pytest.raises(ModelError, match="not an ONNX model"):
+    with pytest.raises(ModelError, match=said):
         check.load_model(path)
 
 

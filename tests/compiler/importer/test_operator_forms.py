@@ -303,8 +303,8 @@ def test_it_runs_and_is_right(given: Case, tmp_path: Path) -> None:
             case("Dropout", "f32", draw("f32", 3), None, np.array(True), weights=(1,)),
             "exported for inference",
         ),
-        (case("Add", "i16", np.int16([1]), np.int16([1])), "input 'x0' is int16"),
-        (case("Cast", "f32", draw("f32", 3), to=TensorProto.UINT16), "output 'y0' is uint16"),
+        (case("Add", "u64", np.uint64([1]), np.uint64([1])), "input 'x0' is uint64"),
+        (case("Cast", "f32", draw("f32", 3), to=TensorProto.UINT64), "output 'y0' is uint64"),
         (
             case(
                 "Resize",

@@ -446,7 +446,7 @@ def test_other_widths_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     model, _, _ = block_model(path, [2, 64], 8, 32, False)
     bits = next(a for a in model.graph.node[0].attribute if a.name == "bits")
-    for width, said in ((2, "4-bit"), (8, "rows of K bytes")):
+    for width, said in ((2, "4 or 8 bits"), (8, "rows of K bytes")):
         bits.i = width
         onnx.save(model, path)
         with pytest.raises(UnsupportedOpError, match=said):

@@ -77,7 +77,7 @@ def test_tab_goes_through_all_that_is_in_sight_as_it_is_read(qtbot, opened):
     assert len(names) < 120, "it comes round"
     wanted = [
         "Start or stop", "Backend", "Profile: start or stop", "Profile: filter", "Save profile",
-        "Profile", "Rates of", "Lite space: filter", "Lite space", "Tuning budget",
+        "Profile", "Lite space: filter", "Lite space", "Tuning budget", "Rates of",
     ]  # fmt: skip
     assert [name for name in names if name in wanted] == wanted
     assert "Find in graph" not in names, "it is behind a tab"

@@ -59,4 +59,4 @@ def test_a_session_of_a_missing_model_says_so(qtbot, window, tmp_path):
     gone = tmp_path / "gone.onnx"
     session_file.write(path, session_file.SavedSession(gone, "", b"", {}, []))
     window.session_files.open(path)
-    qtbot.waitUntil(lambda: "gone.onnx is not there" in window.message.text.text())
+    qtbot.waitUntil(lambda: "There is no gone.onnx in " in window.message.text.text())
