@@ -48,7 +48,7 @@ def test_a_script_raises_what_failed(qapp, workbench, model_file, tmp_path):
     workbench.open_error = ModelError("It is not valid.", "Export it again.")
     with pytest.raises(UserError, match="It is not valid"):
         script(workbench, model_file)
-    with pytest.raises(UserError, match="There is no gone.onnx in "):
+    with pytest.raises(UserError, match=r"There is no gone\.onnx in "):
         script(workbench, tmp_path / "gone.onnx")
     with pytest.raises(UserError, match=r"window\.jpeg2 could not be written"):
         workbench.open_error = workbench.tune_error = None
