@@ -266,8 +266,8 @@ def test_ctrl_z_has_the_kernel_of_before_again(qtbot, opened, workbench):
     with qtbot.waitSignal(opened.session.done):
         panel.keep_button.click()
     key, undo = opened.session.state.selected, opened.actions_by_id["undo"]
-    shares = [w.workload.key for w in opened.session.state.by_share()]
-    other = shares[shares[0] == key]
+    works = [w.workload for w in opened.session.state.by_share()]
+    other = next(w.key for w in works if w.tunable and w.key != key)
     opened.session.select(other)
     qtbot.waitUntil(lambda: panel.kernel.workload.key == other)
     assert not panel.back_button.isEnabled(), "nothing of this workload is to be put back"
@@ -278,6 +278,17 @@ def test_ctrl_z_has_the_kernel_of_before_again(qtbot, opened, workbench):
         opened.actions_by_id["redo"].trigger()
     assert workbench.kept[-1] == (key, SETTINGS)
     assert undo.isEnabled()
+
+
+def test_ctrl_z_does_not_take_back_what_tuning_found_after_keep(qtbot, opened, workbench):
+    measured_by(workbench, "slower")
+    panel = look(qtbot, opened)
+    measure(qtbot, opened, panel)
+    with qtbot.waitSignal(opened.session.done):
+        panel.keep_button.click()
+    assert opened.host.history.done
+    tune_it(qtbot, opened)
+    assert not opened.host.history.done and len(workbench.kept) == 1
 
 
 def test_a_winner_runs_and_can_be_put_back(qtbot, opened, workbench):

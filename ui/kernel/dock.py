@@ -146,8 +146,7 @@ class KernelPanel(Panel):
         self._measured.clear()
         self._seen = self._session.events.count_all
         self._before.clear()
-        self._history.forget(self._steps)
-        self._steps = []
+        self._forget_steps()
         self.caption.setText(EMPTY)
         self._say("", "muted")
         self.sides.clear()
@@ -322,6 +321,10 @@ class KernelPanel(Panel):
         if ended is not None:
             ended(fine)
 
+    def _forget_steps(self) -> None:
+        self._history.forget(self._steps)
+        self._steps = []
+
     def _failed_to_run(self, problem: JobProblem) -> None:
         if problem.job == "keep":
             self._end(False)
@@ -332,6 +335,8 @@ class KernelPanel(Panel):
         if job == "backend":
             self._forget()
             self.be_seen(self._seen_now)
+        if job == "tune":
+            self._forget_steps()  # its winners run now: what ran before Keep was slower
         if job in ("try", "keep"):
             self._take_events()
             self._tell()
