@@ -308,9 +308,12 @@ def test_the_legend_stands_above_the_lines_or_not_at_all(qtbot, window, model_fi
     assert not panel.legend.isVisible()
 
 
-def test_the_layout_is_remembered_and_can_be_reset(qtbot, window, workbench, settings):
+def test_the_layout_is_remembered_and_can_be_reset(qtbot, window, workbench, settings, monkeypatch):
+    size = window.size()
     window.docks["log"].hide()
     finish(qtbot, workbench, window)
+    # The offscreen screen is smaller, and would cut the geometry: another size has its own layout.
+    monkeypatch.setattr(StudioWindow, "restoreGeometry", lambda w, _: w.resize(size))
     again = StudioWindow(workbench, engine_label, settings)
     qtbot.addWidget(again, before_close_func=lambda w: finish(qtbot, workbench, w))
     again.show()
