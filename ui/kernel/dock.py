@@ -17,14 +17,15 @@ from nnjit_studio.records.gpu_candidate import parse_candidate
 from nnjit_studio.records.outcomes import FASTER, TIMED, WON, shown_outcome
 from nnjit_studio.tuner.events import Measured
 from nnjit_studio.tuner.swap_policy import gflops_of
-from nnjit_studio.ui.commands.history import Ended, History, UndoStep
+from nnjit_studio.ui.commands.history import History
+from nnjit_studio.ui.commands.job_steps import JobSteps
 from nnjit_studio.ui.dock.candidates import EXAMPLES, refusal, rules_text
 from nnjit_studio.ui.kernel.inspector import Inspector
 from nnjit_studio.ui.kernel.numbers import COLUMNS, number_rows
 from nnjit_studio.ui.kernel.plots import KernelRoofline, SamplePlot, Samples
 from nnjit_studio.ui.kernel.settings import SettingsEditor
 from nnjit_studio.ui.kernel.texts import PassView, SideBySide
-from nnjit_studio.ui.state.jobs import Job, JobProblem
+from nnjit_studio.ui.state.jobs import Job
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import ElidedLabel
@@ -41,9 +42,8 @@ class KernelPanel(Panel):
 
     def __init__(self, session: StudioSession, theme: Theme, history: History) -> None:
         super().__init__()
-        self._session, self._theme, self._history = session, theme, history
-        self._steps: list[UndoStep] = []
-        self._ended: Ended | None = None
+        self._session, self._theme = session, theme
+        self._steps = JobSteps("keep", session, history)
         self.kernel: KernelInspection | None = None
         self._model: object = None
         self._seen_now = False
@@ -59,7 +59,6 @@ class KernelPanel(Panel):
         session.records.connect(self._take_records)
         session.busy_changed.connect(lambda _: self._enable())
         session.done.connect(self._done)
-        session.problem.connect(self._failed_to_run)
         self.caption = ElidedLabel(EMPTY)
         self.editor = SettingsEditor()
         self.editor.changed.connect(self._edited)
@@ -146,7 +145,7 @@ class KernelPanel(Panel):
         self._measured.clear()
         self._seen = self._session.events.count_all
         self._before.clear()
-        self._forget_steps()
+        self._steps.forget()
         self.caption.setText(EMPTY)
         self._say("", "muted")
         self.sides.clear()
@@ -295,48 +294,30 @@ class KernelPanel(Panel):
     def _keep(self, settings: str) -> None:
         """Run the model with this kernel; Ctrl+Z has the one of before again."""
         workload, before = self._wanted[0], self._incumbent
-        step = UndoStep(
+        self._steps.do(
             f"The model runs with {settings}",
             partial(self._run, workload, settings),
             partial(self._run, workload, before),
-            needs_idle=True,
         )
-        self._steps.append(step)
-        self._history.do(step)
 
-    def _run(self, workload: str, settings: str, ended: Ended) -> None:
+    def _run(self, workload: str, settings: str) -> bool:
         before = self._incumbent_of(workload)
         job = Job(
             "keep",
             f"Registering {settings}",
             lambda bench, _: bench.run(run_kernel, workload, settings),
         )
-        if self._session.run(job):
-            self._before[workload], self._ended = before, ended
-        else:
-            ended(False)
-
-    def _end(self, fine: bool) -> None:
-        ended, self._ended = self._ended, None
-        if ended is not None:
-            ended(fine)
-
-    def _forget_steps(self) -> None:
-        self._history.forget(self._steps)
-        self._steps = []
-
-    def _failed_to_run(self, problem: JobProblem) -> None:
-        if problem.job == "keep":
-            self._end(False)
+        begun = self._session.run(job)
+        if begun:
+            self._before[workload] = before
+        return begun
 
     def _done(self, job: str, result: object) -> None:
-        if job == "keep":
-            self._end(True)
         if job == "backend":
             self._forget()
             self.be_seen(self._seen_now)
         if job == "tune":
-            self._forget_steps()  # its winners run now: what ran before Keep was slower
+            self._steps.forget()  # its winners run now: what ran before Keep was slower
         if job in ("try", "keep"):
             self._take_events()
             self._tell()

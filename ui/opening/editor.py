@@ -13,12 +13,12 @@ from PySide6.QtWidgets import QDialog, QGridLayout, QLabel, QWidget
 from nnjit_studio.errors import UserError
 from nnjit_studio.model.survey import InputPort
 from nnjit_studio.ui.commands import dialogs
-from nnjit_studio.ui.commands.history import Ended, UndoStep
+from nnjit_studio.ui.commands.job_steps import JobSteps
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.opening import kept_inputs
 from nnjit_studio.ui.opening.feeding import Feeding
 from nnjit_studio.ui.opening.pictures import FITS, SCALES
-from nnjit_studio.ui.state.jobs import Job, JobProblem
+from nnjit_studio.ui.state.jobs import Job
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import quiet
 from nnjit_studio.ui.widgets.panel import (
@@ -151,10 +151,8 @@ class InputEditing(QObject):
         super().__init__(host)
         self._host = host
         self.dialog: InputEditor | None = None
-        self._steps: list[UndoStep] = []
-        self._ended: Ended | None = None
+        self._steps = JobSteps(FEED, host.session, host.history)
         host.session.done.connect(self._done)
-        host.session.problem.connect(self._failed)
 
     def ask(self) -> None:
         """Show the editor of the open model."""
@@ -182,16 +180,13 @@ class InputEditing(QObject):
     def _feed(self, arrays: Arrays) -> None:
         """Take these inputs, and keep them; Ctrl+Z has those of before again."""
         sha256, before = self._sha256, dict(self._host.session.workbench.model.feeds)
-        step = UndoStep(
+        self._steps.do(
             "Took other inputs",
             partial(self._take, arrays, sha256, True),
             partial(self._take, before, sha256, kept_inputs.is_kept(sha256)),
-            needs_idle=True,
         )
-        self._steps.append(step)
-        self._host.history.do(step)
 
-    def _take(self, arrays: Arrays, sha256: str, kept: bool, ended: Ended) -> None:
+    def _take(self, arrays: Arrays, sha256: str, kept: bool) -> bool:
         def work(bench: Workbench) -> str:
             bench.run(jobs.feed, arrays)
             if sha256 and kept:
@@ -199,25 +194,10 @@ class InputEditing(QObject):
             kept_inputs.forget(sha256)
             return ""
 
-        if self._host.session.run(Job(FEED, "Taking other inputs", lambda b, _: work(b))):
-            self._ended = ended
-        else:
-            ended(False)
-
-    def _end(self, fine: bool) -> None:
-        ended, self._ended = self._ended, None
-        if ended is not None:
-            ended(fine)
-
-    def _failed(self, problem: JobProblem) -> None:
-        if problem.job == FEED:
-            self._end(False)
+        return self._host.session.run(Job(FEED, "Taking other inputs", lambda b, _: work(b)))
 
     def _done(self, job: str, said: object) -> None:
         if job == "open":
-            self._host.history.forget(self._steps)
-            self._steps = []
-        elif job == FEED:
-            self._end(True)
-            if isinstance(said, str) and said:
-                self._host.message.say(said)
+            self._steps.forget()
+        elif job == FEED and isinstance(said, str) and said:
+            self._host.message.say(said)
