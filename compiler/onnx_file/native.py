@@ -7,8 +7,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
+
+from nnjit_studio.model.feeds import GIVEN_AS
 
 NO_PASSES = "ORT_DISABLE_ALL"
 """Every node runs as the model has it."""
@@ -46,11 +47,8 @@ def native_session(
     return onnxruntime.InferenceSession(model, given, providers=["CPUExecutionProvider"])
 
 
-_OWN: Mapping[str, Any] = {
-    "tensor(double)": np.float64, "tensor(int16)": np.int16,
-    "tensor(uint16)": np.uint16, "tensor(uint32)": np.uint32,
-}  # fmt: skip
-"""Dtypes of inputs that are given in another one."""
+_OWN = {{"float64": "tensor(double)"}.get(name, f"tensor({name})"): name for name in GIVEN_AS}
+"""Dtypes of inputs that are given in another one, by what a session calls them."""
 
 
 def widened(session: Any, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import onnx
 from onnx import TensorProto, helper
+
+from nnjit_studio.model.feeds import GIVEN_AS
 
 _NAMELESS = ("", "?", "-1", "0", "None", "unk")
 """What exporters write as the name of a dimension that they know nothing of."""
 WIDER = {
-    TensorProto.DOUBLE: TensorProto.FLOAT, TensorProto.INT16: TensorProto.INT32,
-    TensorProto.UINT16: TensorProto.INT32, TensorProto.UINT32: TensorProto.INT64,
-}  # fmt: skip
+    helper.np_dtype_to_tensor_dtype(np.dtype(own)): helper.np_dtype_to_tensor_dtype(np.dtype(given))
+    for own, given in GIVEN_AS.items()
+}
 """Dtypes that no kernel has, and those in which such numbers are given and computed."""
 
 

@@ -21,7 +21,7 @@ VOCABULARY = 1000
 _BAD_ZIP = (zipfile.BadZipFile, zlib.error, NotImplementedError)
 _LEAST_UNPACKED, _RATIO = 256 << 20, 20
 """Bytes that any file of arrays may unpack to, and times its size from there on."""
-_GIVEN_AS = {"float64": "float32", "int16": "int32", "uint16": "int32", "uint32": "int64"}
+GIVEN_AS = {"float64": "float32", "int16": "int32", "uint16": "int32", "uint32": "int64"}
 """Dtypes of arrays that no input has here, and those in which they are given."""
 
 
@@ -111,4 +111,4 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 def in_known_dtype(array: NDArray[Any]) -> NDArray[Any]:
     """The array itself, or in the dtype in which an input of its own is given."""
-    return array.astype(_GIVEN_AS.get(str(array.dtype), array.dtype), copy=False)
+    return array.astype(GIVEN_AS.get(str(array.dtype), array.dtype), copy=False)
