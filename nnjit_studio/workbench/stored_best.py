@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.device.host import device_id, host_profile
@@ -57,28 +59,29 @@ def stored_best(database: KernelDatabase, workload: Workload, here: Here) -> Any
 
 def stored_winners(database: KernelDatabase, here: Here) -> dict[str, Candidate]:
     """What won for all workloads of Wasm, each measured most like here, by their keys."""
-    best: dict[str, TuningRecord] = {}
-    for record in database.all_records(state="won"):
-        known = best.get(record.workload)
-        if _counts(record, here) and (
-            known is None or _likeness(record.key, here) > _likeness(known.key, here)
-        ):
-            best[record.workload] = record
-    tiles = {key: candidate_of(record.settings) for key, record in best.items()}
+    won = (r for r in database.all_records(state="won") if _counts(r, here))
+    tiles = {key: candidate_of(record.settings) for key, record in _most_alike(won, here).items()}
     return {key: tile for key, tile in tiles.items() if isinstance(tile, Candidate)}
 
 
 def stored_tables(database: KernelDatabase, here: Here) -> dict[str, Table]:
     """What was compared at several sizes for kernels for any size, each most like here, by the
     keys of their families."""
-    best: dict[str, SizeTuning] = {}
-    for tuning in database.size_tunings():
-        known = best.get(tuning.workload)
-        if _fits(tuning.key, here) and (
-            known is None or _likeness(tuning.key, here) > _likeness(known.key, here)
-        ):
-            best[tuning.workload] = tuning
-    return {name: tuning.table for name, tuning in best.items()}
+    fitting = (t for t in database.size_tunings() if _fits(t.key, here))
+    return {name: tuning.table for name, tuning in _most_alike(fitting, here).items()}
+
+
+Measured = TypeVar("Measured", TuningRecord, SizeTuning)
+
+
+def _most_alike(found: Iterable[Measured], here: Here) -> dict[str, Measured]:
+    """Of each workload what was measured most like here, the first of equal ones."""
+    best: dict[str, Measured] = {}
+    for each in found:
+        known = best.get(each.workload)
+        if known is None or _likeness(each.key, here) > _likeness(known.key, here):
+            best[each.workload] = each
+    return best
 
 
 def _counts(record: TuningRecord, here: Here) -> bool:
