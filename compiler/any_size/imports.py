@@ -49,6 +49,7 @@ from nnjit_studio.model.open_plan import OpenPlan
 from nnjit_studio.model.size import LARGEST, Size
 from nnjit_studio.records import Kernel
 from nnjit_studio.records.size_tuning import KnownSettings
+from nnjit_studio.support.phases import OnPhase, quiet
 
 IMPORTS = 4
 """Sizes at which a model is imported: three decide a formula, the fourth may refuse it."""
@@ -85,7 +86,7 @@ class _Importer:
     path: Path
     store: Weights
     half_weights: bool
-    on_phase: Callable[[str], None]
+    on_phase: OnPhase
     keeps_loops: bool = False
     """Whether Loop and Scan stay loops: no static program has any."""
     keeps_ranges: bool = False
@@ -138,7 +139,7 @@ def import_sizes(
     weights_file: Path,
     inputs: Sequence[Feeds],
     half_weights: bool = False,
-    on_phase: Callable[[str], None] = lambda phase: None,
+    on_phase: OnPhase = quiet,
 ) -> ManySizes:
     """Import a model once, for inputs of several sizes.
 
@@ -179,7 +180,7 @@ def import_any(
     weights_file: Path,
     feeds: Feeds | None = None,
     half_weights: bool = False,
-    on_phase: Callable[[str], None] = lambda phase: None,
+    on_phase: OnPhase = quiet,
     known: KnownSettings = KnownSettings(),  # noqa: B008
     webgpu: bool = False,
 ) -> AnySize | None:

@@ -6,7 +6,7 @@ rubbish, so that what a kernel fails to write is seen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from nnjit_studio.model.memory import FIRST_BYTES, PAGE_BYTES
 from nnjit_studio.model.open_plan import OpenPlan
 from nnjit_studio.model.plan import ALIGNMENT_BYTES
 from nnjit_studio.records import TIERS, Kernel
+from nnjit_studio.support.phases import OnPhase, quiet
 
 TOLERANCE = 1e-3
 """Of an output's largest absolute value, for the largest difference of an element."""
@@ -55,7 +56,7 @@ def check_numbers(
     trial: Trial,
     at: Sequence[Sizes],
     half_weights: bool,
-    on_phase: Callable[[str], None] = lambda phase: None,
+    on_phase: OnPhase = quiet,
 ) -> float:
     """Compare the outputs at these sizes, in both tiers, with native ONNX Runtime.
 

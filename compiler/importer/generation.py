@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from nnjit_studio.compiler.onnx_file.input_shapes import fix_input_shapes
 from nnjit_studio.compiler.onnx_file.ports import dims_of
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model import Generation, GenerationRequest, GivenShapes
+from nnjit_studio.support.phases import OnPhase, quiet
 
 MOST_SLOTS = 1024
 """Capacity of a cache where neither the user nor the model says one."""
@@ -51,7 +52,7 @@ def import_generation(
     path: Path,
     weights_file: Path,
     request: GenerationRequest,
-    on_phase: Callable[[str], None] = lambda phase: None,
+    on_phase: OnPhase = quiet,
 ) -> BuiltGeneration:
     """Import a decoder for text generation.
 
@@ -102,7 +103,7 @@ class _Importing:
     request: GenerationRequest
     parts: Decoder
     store: Weights
-    on_phase: Callable[[str], None]
+    on_phase: OnPhase
 
     def decode(self, model: Any, capacity: int) -> tuple[BuiltModel, cache.CacheLayout, str]:
         """One token behind a full past; also how the cache lies, and the input of positions."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from nnjit_studio.compiler.tvm_adapter.trees import TREE_OP
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 from nnjit_studio.model import GivenShapes
 from nnjit_studio.model.plan_choice import NO_WAYS
+from nnjit_studio.support.phases import OnPhase, quiet
 
 STATIC = GivenShapes()
 
@@ -40,7 +41,7 @@ STATIC = GivenShapes()
 def import_model(
     path: Path,
     weights_file: Path,
-    on_phase: Callable[[str], None] = lambda phase: None,
+    on_phase: OnPhase = quiet,
     given: GivenShapes = STATIC,
     winograd: bool = True,
     half_weights: bool = False,
@@ -92,7 +93,7 @@ def graph_text(
     with tempfile.TemporaryDirectory() as folder:
         weights = Path(folder) / "weights.bin"
         try:
-            import_with(path, weights, lambda phase: None, given, half_weights, imports)
+            import_with(path, weights, quiet, given, half_weights, imports)
         except ModelError:
             if not imports.dump:
                 raise
@@ -102,7 +103,7 @@ def graph_text(
 def import_with(
     path: Path,
     weights_file: Path | Weights,
-    on_phase: Callable[[str], None],
+    on_phase: OnPhase,
     given: GivenShapes,
     half_weights: bool,
     imports: Import,

@@ -19,6 +19,7 @@ from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.browsers.sandbox import Sandbox
 from nnjit_studio.errors import NnjitError
 from nnjit_studio.records import DeviceProfile
+from nnjit_studio.support.phases import OnPhase, quiet
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def examine(
     survey: bool = True,
     no_sandbox: bool = False,
     gpu: str = "hardware",
-    on_phase: Callable[[str], None] = lambda phase: None,
+    on_phase: OnPhase = quiet,
     confinement: Callable[[], tuple[str, ...] | None] = lambda: None,
 ) -> Examination:
     """Examine the machine.

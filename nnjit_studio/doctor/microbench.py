@@ -28,6 +28,7 @@ from nnjit_studio.records import (
     RateRequest,
     RunResult,
 )
+from nnjit_studio.support.phases import OnPhase, quiet
 from nnjit_studio.tuner.swap_policy import SwapPolicy, decide, speedup_interval
 
 ACCUMULATORS = tuple(range(4, 41))
@@ -175,7 +176,7 @@ def measure_device(
     *,
     created: str,
     versions: dict[str, str],
-    on_phase: Callable[[str], None] = lambda phase: None,
+    on_phase: OnPhase = quiet,
 ) -> MeasuredDevice:
     """Run every experiment; ``on_phase`` hears of each part, and may raise to end it.
 
