@@ -275,10 +275,17 @@ def measured_event(
 
 
 def record_of(
-    measured: Measured, compiled: CompileResult, key: KernelKey, device: DeviceProfile, created: str
+    measured: Measured,
+    compiled: CompileResult | None,
+    key: KernelKey,
+    device: DeviceProfile,
+    created: str,
 ) -> TuningRecord:
-    """The database's record of a measurement; ``created`` is ISO 8601 in UTC."""
-    kernel = None if compiled.error else compiled.kernel(key.tier)
+    """The database's record of a measurement; ``created`` is ISO 8601 in UTC.
+
+    ``compiled`` is None for a plan, which has no kernel of its own.
+    """
+    kernel = compiled.kernel(key.tier) if compiled and not compiled.error else None
     return TuningRecord(
         key=key,
         workload=measured.workload,
@@ -291,7 +298,7 @@ def record_of(
         wasm=kernel.data if kernel else b"",
         panels=kernel.panels if kernel else (),
         parallel_extent=kernel.parallel_extent if kernel else 1,
-        compile_ms=compiled.ms,
+        compile_ms=compiled.ms if compiled else 0.0,
         browser=device.user_agent,
         flags=device.flags,
         timer_quantum_ms=device.timer_quantum_ms,

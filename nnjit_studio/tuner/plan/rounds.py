@@ -10,8 +10,9 @@ from typing import Protocol
 
 from nnjit_studio.errors import NnjitError
 from nnjit_studio.model.plan_choice import RULE, PlanChoice, spell
-from nnjit_studio.records import DeviceProfile, KernelKey, MeasurePolicy, Trial, TuningRecord
-from nnjit_studio.records.outcomes import FASTER, NOT_TOLD_APART, TIMED, WON
+from nnjit_studio.records import DeviceProfile, KernelKey, MeasurePolicy, Trial
+from nnjit_studio.records.outcomes import FASTER, NOT_TOLD_APART, WON
+from nnjit_studio.tuner.evaluator import record_of
 from nnjit_studio.tuner.events import (
     Compiled,
     Event,
@@ -177,7 +178,8 @@ class PlanRounds:
         except NnjitError as error:
             measured = replace(measured, state="failed", reason=str(error))
         measured = replace(measured, t_s=self._t_s())
-        self._records.commit_record(self._record(measured))
+        now = self._clock.now_iso()
+        self._records.commit_record(record_of(measured, None, forms.key, self._device, now))
         yield measured
         won = measured.state == WON
         if won:
@@ -240,29 +242,3 @@ class PlanRounds:
             self._t_s(), forms.name, self._rounds, measured.candidate, measured.gflops,
             gflops_of(forms.flops, best_ms), spell(forms.ways), len(self._pending()), best_ms,
         )  # fmt: skip
-
-    def _record(self, measured: Measured) -> TuningRecord:
-        device = self._device
-        return TuningRecord(
-            key=self._forms.key,
-            workload=measured.workload,
-            settings=measured.candidate,
-            state=measured.state,
-            median_ms=measured.ms,
-            gflops=measured.gflops,
-            samples_ms=measured.samples_ms,
-            sha256="",
-            wasm=b"",
-            panels=(),
-            parallel_extent=1,
-            compile_ms=0.0,
-            browser=device.user_agent,
-            flags=device.flags,
-            timer_quantum_ms=device.timer_quantum_ms,
-            created=self._clock.now_iso(),
-            error="" if measured.state in TIMED else measured.reason,
-            speedup=measured.speedup,
-            speedup_low=measured.speedup_low,
-            speedup_high=measured.speedup_high,
-            in_place=str(measured.in_place or ""),
-        )
