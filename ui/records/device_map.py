@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from nnjit_studio.commons.client import Elsewhere, ask_map, common_of
 from nnjit_studio.commons.client.home import home_of
 from nnjit_studio.commons.report import Place
-from nnjit_studio.errors import NnjitError, UserError
-from nnjit_studio.ui.state.jobs import JobProblem
+from nnjit_studio.errors import UserError
+from nnjit_studio.ui.state.jobs import JobProblem, reader
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import caption
 from nnjit_studio.ui.widgets.panel import push_button
 from nnjit_studio.ui.widgets.tables import Column, TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
-from nnjit_studio.ui.widgets.worker import Worker
 
 FIRST = "Select a kernel above and press Where it wins to see what wins on other kinds of device."
 NOBODY = "The server tells of no kind of device here: each needs five independent sources."
@@ -117,9 +116,7 @@ class DeviceMap(TablePanel):
         self.count = caption(FIRST)
         self.lead(self.button, self.count)
         self._show([])
-        self._worker = Worker(self)
-        self._worker.returned.connect(self._take)
-        self._worker.failed.connect(self._failed)
+        self._worker = reader(self, self._take, self._refused)
 
     def clear(self) -> None:
         """Another server, other kernels: nothing is known of them yet."""
@@ -142,25 +139,21 @@ class DeviceMap(TablePanel):
             return
         workload, settings = selected
 
-        def work(emit: object) -> list[Elsewhere]:
-            return ask_map(server, workload)
-
-        if self._worker.start("map", work):
+        if self._worker.start("map", lambda _: ask_map(server, workload)):
             self._asked = settings
             self.button.setEnabled(False)
             self.count.setText(f"Asking {server}")
 
-    def _take(self, _: str, kinds: list[Elsewhere]) -> None:
+    def _take(self, kinds: list[Elsewhere]) -> None:
         self.button.setEnabled(True)
         if self._asked:
             self._show(spots_of(kinds, self._asked, self._home()))
             self.count.setText(summary_of(kinds))
             self.count.setToolTip(self.count.text())
 
-    def _failed(self, _: str, error: BaseException) -> None:
+    def _refused(self, problem: JobProblem) -> None:
         self.button.setEnabled(True)
-        known = isinstance(error, NnjitError)
-        self.count.setText(str(JobProblem.of("ask", error)) if known else str(error))
+        self.count.setText(str(problem))
 
     def _home(self) -> Place | None:
         device = self._session.workbench.page.device

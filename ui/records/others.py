@@ -11,17 +11,16 @@ from PySide6.QtWidgets import QCheckBox, QLineEdit, QWidget
 from nnjit_studio.commons.client import Told, ask_all
 from nnjit_studio.commons.client.home import home_of, parts_of
 from nnjit_studio.database import Measurement
-from nnjit_studio.errors import NnjitError, UserError
+from nnjit_studio.errors import UserError
 from nnjit_studio.records.outcomes import TIMED
 from nnjit_studio.ui.records.device_map import DeviceMap
-from nnjit_studio.ui.state.jobs import JobProblem
+from nnjit_studio.ui.state.jobs import JobProblem, reader
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import caption
 from nnjit_studio.ui.widgets.panel import chooser, named, push_button
 from nnjit_studio.ui.widgets.tables import Column, TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
-from nnjit_studio.ui.widgets.worker import Worker
 
 MINE, TEAM, COMMONS = "mine", "my team's", "the commons"
 WHOSE = (MINE, TEAM, COMMONS)
@@ -63,13 +62,8 @@ def lines_of(told: Sequence[Told], records: Sequence[Measurement], device: str) 
     times: dict[Workload, dict[str, float]] = {}
     for record in records:
         ms, workload = record.median_ms, _parts(record.workload)
-        if (
-            workload
-            and record.device == device
-            and record.state in TIMED
-            and ms
-            and not record.deleted
-        ):
+        here = record.device == device and not record.deleted
+        if workload and here and record.state in TIMED and ms:
             own = times.setdefault(workload, {})
             own[record.settings] = min(own.get(record.settings, ms), ms)
     return [_line(each, times.get(each.workload, {})) for each in told]
@@ -150,9 +144,7 @@ class OthersPanel(TablePanel):
         self.box.insertWidget(1, self.count)
         self.map = DeviceMap(session, theme, self._server, self._selected)
         self.box.addWidget(self.map, 1)
-        self._worker = Worker(self)
-        self._worker.returned.connect(self._take)
-        self._worker.failed.connect(self._failed)
+        self._worker = reader(self, lambda told: self._take(*told), self._refused)
 
     def show_whose(self, whose: str) -> None:
         """Turn to the team's server or that of the commons."""
@@ -193,10 +185,10 @@ class OthersPanel(TablePanel):
         whose = self._whose
         self._settings.setValue(SETTINGS[whose], server)
 
-        def work(emit: object) -> list[Told]:
+        def work(emit: object) -> tuple[str, list[Told]]:
             if device is None:
                 raise UserError("The device is not known yet.", "Open a model first.")
-            return ask_all(server, home_of(device))
+            return whose, ask_all(server, home_of(device))
 
         if self._worker.start(whose, work):
             self.button.setEnabled(False)
@@ -221,10 +213,9 @@ class OthersPanel(TablePanel):
         self._told[whose] = told
         self._render()
 
-    def _failed(self, whose: str, error: BaseException) -> None:
+    def _refused(self, problem: JobProblem) -> None:
         self.button.setEnabled(True)
-        known = isinstance(error, NnjitError)
-        self.count.setText(str(JobProblem.of("ask", error)) if known else str(error))
+        self.count.setText(str(problem))
 
     def _render(self) -> None:
         told = self._told.get(self._whose)
@@ -246,9 +237,6 @@ class OthersPanel(TablePanel):
         else:
             kernels = len({each.workload for each in told})
             never = sum(line.here == NEVER for line in lines)
-            since = (
-                f"; {sum(line.new for line in lines)} new since Live"
-                if self.live.isChecked()
-                else ""
-            )
+            fresh = sum(line.new for line in lines)
+            since = f"; {fresh} new since Live" if self.live.isChecked() else ""
             self.count.setText(f"{kernels} kernels; {never} settings were {NEVER}{since}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import time
+from collections.abc import Callable
 
 from PySide6.QtCore import QSettings, Qt
 from PySide6.QtWidgets import (
@@ -18,11 +19,10 @@ from PySide6.QtWidgets import (
 
 from nnjit_studio.commons.client import CONSENT, Offer, Sharing, accept, offer
 from nnjit_studio.device.host import host_profile
-from nnjit_studio.ui.state.jobs import JobProblem
+from nnjit_studio.ui.state.jobs import JobProblem, reader
 from nnjit_studio.ui.state.services import Records
 from nnjit_studio.ui.widgets.labels import quiet
 from nnjit_studio.ui.widgets.panel import ground, hbox, named, push_button, vbox
-from nnjit_studio.ui.widgets.worker import Worker
 
 SERVER = "commons/commons"
 """The setting with the last address."""
@@ -59,9 +59,7 @@ class SharingDialog(QDialog):
         self.told = named(QLabel(wordWrap=True), "What became of it")
         self.log = _text("Reports that left this machine")
         self._lay_out()
-        self._worker = Worker(self)
-        self._worker.returned.connect(self._returned)
-        self._worker.failed.connect(self._failed)
+        self._worker = reader(self, self._take, self._refused)
         self._show(None)
         self._read_log()
         self.resize(760, 560)
@@ -96,13 +94,12 @@ class SharingDialog(QDialog):
             self._settings.setValue(SERVER, shown.server)
             self._begin("send", lambda emit: accept(self._own, shown))
 
-    def _begin(self, name: str, work: object) -> None:
-        assert callable(work)
+    def _begin(self, name: str, work: Callable[[object], object]) -> None:
         self.told.setText("")
         if self._worker.start(name, work):
             self._enable()
 
-    def _returned(self, name: str, result: object) -> None:
+    def _take(self, result: object) -> None:
         if isinstance(result, Offer):
             same = result.server == self.server.text().strip().rstrip("/")
             self._show(result if same else None)
@@ -111,9 +108,9 @@ class SharingDialog(QDialog):
         self.told.setText("Sent." if result else "The server had it already.")
         self._read_log()
 
-    def _failed(self, name: str, error: BaseException) -> None:
-        self._show(self._offer if name == "prepare" else None)
-        self.told.setText(str(JobProblem.of(name, error)))
+    def _refused(self, problem: JobProblem) -> None:
+        self._show(self._offer if problem.job == "prepare" else None)
+        self.told.setText(str(problem))
         self._read_log()
 
     def _switch(self, on: bool) -> None:
@@ -132,13 +129,9 @@ class SharingDialog(QDialog):
         self._enable()
 
     def _enable(self) -> None:
-        idle, on = not self._worker_runs(), self.allowed.isChecked()
+        idle, on = not self._worker.job, self.allowed.isChecked()
         self.prepare.setEnabled(idle and on and bool(self.server.text().strip()))
         self.send.setEnabled(idle and on and self._offer is not None)
-
-    def _worker_runs(self) -> bool:
-        worker = getattr(self, "_worker", None)
-        return bool(worker and worker.job)
 
     def _read_log(self) -> None:
         lines = [_line(entry) for entry in reversed(self._own.sent())]
