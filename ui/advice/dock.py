@@ -46,7 +46,7 @@ from nnjit_studio.ui.advice.lines import (
     title_alone,
 )
 from nnjit_studio.ui.advice.measuring import SetMeasuring
-from nnjit_studio.ui.commands.history import Ended, UndoStep
+from nnjit_studio.ui.commands.job_steps import JobSteps
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.dock.job_table import JobTable
 from nnjit_studio.ui.state.jobs import Job
@@ -85,8 +85,6 @@ class AdvicePanel(JobTable):
         self._plain: Plain | None = None
         self._feeds: Feeds = {}
         self._reopens = self._low = False
-        self._steps: list[UndoStep] = []
-        self._ended: Ended = lambda fine: None
         self._as_it_was: Verdict | None = None
         super().__init__(host, "Make it faster", COLUMNS, JOB, EMPTY)
         self.keep_order(self._pick)
@@ -117,6 +115,7 @@ class AdvicePanel(JobTable):
         host.session.advice_told.connect(self._follow_job)
         host.session.busy_changed.connect(lambda _: self._enable())
         host.session.problem.connect(lambda problem: self._failed(problem.job))
+        self._steps = JobSteps("open", host.session, host.history)
         host.verdict_shown.connect(self._take_verdict)
         self._take_verdict(host.verdict)
 
@@ -338,18 +337,13 @@ class AdvicePanel(JobTable):
     def _change(self, done: str, names: list[str]) -> None:
         """Have these rows in use; Ctrl+Z has those of before again."""
         before = list(self.in_use)
-        step = UndoStep(
-            done, lambda e: self._open(names, e), lambda e: self._open(before, e), needs_idle=True
-        )
-        self._steps.append(step)
-        self._host.history.do(step)
+        self._steps.do(done, lambda: self._open(names), lambda: self._open(before))
 
-    def _open(self, names: list[str], ended: Ended) -> None:
-        """Open the model again with these rows applied to what it was at first."""
+    def _open(self, names: list[str]) -> bool:
+        """Open the model again with these rows alone applied; whether that could begin."""
         session, advice, first = self._session, self.result, self._first
         if advice is None or first is None or self._reopens:
-            ended(False)
-            return
+            return False
         rows = [row for name in names for row in [advice.row(name)] if row is not None]
         form = first.with_applied([row.apply for row in rows], session.workbench.page.webgpu())
         self._host.message.hide()
@@ -357,11 +351,10 @@ class AdvicePanel(JobTable):
         path, recipe = file_of(Path(advice.path), rows, folder)
         made = None if recipe is None or recipe.name in self.in_use else recipe
         self._before, self.in_use = self.in_use, names
-        self._ended = ended
         self._reopens = session.open_form(path, form, feeds_of(self._feeds, rows), made)
         if not self._reopens:
             self.in_use = self._before
-            ended(False)
+        return self._reopens
 
     def _done(self, job: str, result: object) -> None:
         if job == "open" and self._reopens:
@@ -369,15 +362,13 @@ class AdvicePanel(JobTable):
             if self.result is not None:
                 self._measure_set(self.result)
                 self.show_result(self.result)
-            self._ended(True)
             return
         if job == "feed":
             self._feeds = dict(self._session.workbench.model.feeds)
         if job == "open":
             self.in_use, self._armed, self._as_it_was = [], "", None
             self.measuring.drop()
-            self._host.history.forget(self._steps)
-            self._steps = []
+            self._steps.forget()
         # The job returns nothing: the last list that it told is its result.
         super()._done(job, self.result if job == JOB else result)
 
@@ -397,4 +388,3 @@ class AdvicePanel(JobTable):
             self._reopens, self.in_use = False, self._before
             if self.result is not None:
                 self.show_result(self.result)
-            self._ended(False)
