@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from nnjit_studio.errors import UserError
 
 MAX_STATE_BYTES = 256
-_KEYS = {"hidden", "battery", "charging", "cores", "memory_gb"}
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,14 @@ class DeviceState:
     cores: int | None = None
     memory_gb: float | None = None
     """2^30 bytes, rounded by the browser, and 8 for all that is more."""
+
+
+class _Message(msgspec.Struct, forbid_unknown_fields=True):
+    hidden: bool
+    battery: Annotated[float, msgspec.Meta(ge=0, le=1)] | None
+    charging: bool | None
+    cores: Annotated[float, msgspec.Meta(ge=1, le=1024)] | None
+    memory_gb: Annotated[float, msgspec.Meta(ge=0.25, le=1024)] | None
 
 
 @dataclass(frozen=True)
@@ -96,29 +104,8 @@ def read_state(text: object) -> DeviceState:
     if not isinstance(text, str) or len(text) > MAX_STATE_BYTES:
         raise wrong
     try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as e:
+        told = msgspec.json.decode(text, type=_Message)
+    except (ValueError, msgspec.DecodeError, RecursionError) as e:
         raise wrong from e
-    if not isinstance(document, dict) or document.keys() != _KEYS:
-        raise wrong
-    hidden, battery, charging = (document[n] for n in ("hidden", "battery", "charging"))
-    if not isinstance(hidden, bool) or not (charging is None or isinstance(charging, bool)):
-        raise wrong
-    cores, memory = document["cores"], document["memory_gb"]
-    if not all(
-        _within(value, low, high)
-        for value, low, high in ((battery, 0, 1), (cores, 1, 1024), (memory, 0.25, 1024))
-    ):
-        raise wrong
-    return DeviceState(
-        hidden, None if battery is None else float(battery), charging,
-        None if cores is None else int(cores), None if memory is None else float(memory),
-    )  # fmt: skip
-
-
-def _within(value: object, low: float, high: float) -> bool:
-    """Whether it is a number between both, or nothing."""
-    if value is None:
-        return True
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number and math.isfinite(value) and low <= value <= high  # type: ignore[arg-type, operator]
+    cores = None if told.cores is None else int(told.cores)
+    return DeviceState(told.hidden, told.battery, told.charging, cores, told.memory_gb)
