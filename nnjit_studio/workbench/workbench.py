@@ -36,8 +36,8 @@ class Workbench:
     """One model on one target; its parts do the work.
 
     Calls block, and are made one at a time; from other threads only the page's ``cancel``, what
-    :class:`Tuning` says of itself, and the jobs ``explain``, ``inspect``, ``obstacles``,
-    ``records`` and ``onnx_attributes``.
+    :class:`Tuning` says of itself, what the process looks up in files, and the jobs ``explain``,
+    ``inspect`` and ``records``.
 
     Parameters
     ----------

@@ -719,7 +719,7 @@ class FakeWorkbench:
         self.requested.append((workload, settings))
         return True
 
-    def onnx_attributes(self):
+    def onnx_attributes(self, path):
         names = (name for n in self.model.graph.nodes for name in n.source)
         return {name: {"op": name.rsplit("/")[-1], "axis": "-1"} for name in names}
 

@@ -18,7 +18,6 @@ from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets.panel import Panel, clear, hbox, named, scaled_font, vbox
 from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.ui.widgets.worker import Worker
-from nnjit_studio.workbench.jobs import onnx_attributes
 
 EMPTY = "Click a box, or walk with Up and Down: its facts appear here."
 BARS_HEIGHT = 64
@@ -137,10 +136,11 @@ class NodeDetails(Panel):
 
     def _read_attributes(self) -> None:
         """Once for each model, when its first node is shown."""
-        model, bench = self._session.state.model, self._session.workbench
+        model, process = self._session.state.model, self._session.workbench.process
         if model is not None and self._read and self._asked_of is not model and not self._onnx.job:
             self._asked_of = model
-            self._onnx.start("attributes", lambda _: (model, bench.run(onnx_attributes)))
+            path = model.path
+            self._onnx.start("attributes", lambda _: (model, process.onnx_attributes(path)))
 
     def _take_attributes(self, model: object, found: Attributes, problem: str = "") -> None:
         if model is self._session.state.model:

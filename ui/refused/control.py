@@ -96,7 +96,7 @@ class RefusedModels(QObject):
         survey, bench = self._survey, self._host.session.workbench
         if survey is not None:
             path = survey.path
-            self._reader.start("obstacles", lambda _: (survey, bench.run(jobs.obstacles, path)))
+            self._reader.start("obstacles", lambda _: (survey, bench.process.obstacles(path)))
 
     def _looked_up(self, found: tuple[Survey, tuple[Obstacle, ...]]) -> None:
         survey, obstacles = found

@@ -32,7 +32,7 @@ class Openings:
 
         def work(emit: Callable[[Any], None]) -> Any:
             self._leave_forms()
-            found = self._workbench.run(jobs.survey, path)
+            found = self._workbench.process.survey(path)
             emit(found)
             feeds = answer(found)
             return Asked(found) if feeds is None else self._import(path, emit, feeds)

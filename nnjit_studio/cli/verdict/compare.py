@@ -97,7 +97,7 @@ def compare(
                 bench.open_model(model, note, options.inputs)
             except ModelError as refusal:
                 refused = refused_model(bench, model, options.inputs, refusal)
-                obstacles = bench.run(jobs.obstacles, model)
+                obstacles = bench.process.obstacles(model)
                 return run_refused(bench, refused, *how, options.runtime), obstacles
             last, phase = None, ""
             for last in bench.run(jobs.verdict, *how, options.runtime):

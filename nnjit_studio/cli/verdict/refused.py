@@ -57,7 +57,7 @@ def refused_model(
         When a size is open.
     """
     try:
-        survey = bench.run(jobs.survey, path)
+        survey = bench.process.survey(path)
     except ModelError:
         raise refusal from None
     why = f"{refusal.error} {refusal.hint}".strip()

@@ -14,9 +14,9 @@ from nnjit_studio.workbench.jobs.export import (
     write_programs,
 )
 from nnjit_studio.workbench.jobs.feed import feed
-from nnjit_studio.workbench.jobs.lookups import obstacles, onnx_attributes, records, survey
 from nnjit_studio.workbench.jobs.page_form import take_form
 from nnjit_studio.workbench.jobs.profile import profile
+from nnjit_studio.workbench.jobs.records import records
 from nnjit_studio.workbench.jobs.refused import (
     faster_module,
     make_refused_faster,
@@ -41,8 +41,6 @@ __all__ = [
     "make_refused_faster",
     "measure_device",
     "measure_in_use",
-    "obstacles",
-    "onnx_attributes",
     "profile",
     "profile_sizes",
     "profile_sizes_beside",
@@ -50,7 +48,6 @@ __all__ = [
     "report",
     "run_kernel",
     "run_refused",
-    "survey",
     "take_form",
     "tensor",
     "try_candidate",
