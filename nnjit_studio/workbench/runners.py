@@ -20,7 +20,6 @@ __all__ = [
     "GpuGone",
     "compiler_version",
     "connect_device",
-    "gpu_gone",
     "make_runner",
     "tiers_of_backend",
 ]
@@ -71,8 +70,3 @@ def connect_device(
     if guest:
         return guest_device(database, probed, guest)
     return known_device(database, probed)
-
-
-def gpu_gone(runner: PageRunner) -> GpuGone | None:
-    """Why the runner's GPU was given up, None where it was not or is none."""
-    return runner.gone

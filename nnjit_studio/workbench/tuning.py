@@ -16,7 +16,6 @@ from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.open_model import MAIN
 from nnjit_studio.workbench.page import SystemClock
 from nnjit_studio.workbench.patience import PatientRecords
-from nnjit_studio.workbench.runners import gpu_gone
 
 Events = Generator[Event, None, None]
 """Of a session, which goes on when the next one is asked for."""
@@ -224,7 +223,7 @@ class Tuning:
                     model.registered = True
                 elif isinstance(event, Swapped):
                     model.choose(event.workload, parse_candidate(event.candidate))
-                elif isinstance(event, Failed) and (gone := gpu_gone(model.page.runner)):
+                elif isinstance(event, Failed) and (gone := model.page.runner.gone):
                     model.fall_back(gone)
                     yield FellBack(event.t_s, gone.error, model.page.target)
                 chosen = model.chosen
