@@ -8,7 +8,6 @@ from typing import TypeVar
 from nnjit_studio.analysis.browsers import BrowserComparison
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.runner.kept_page import keep_page
-from nnjit_studio.errors import NnjitError, UserError
 from nnjit_studio.support.phases import OnPhase
 from nnjit_studio.tuner.events import Event, RoundDone
 from nnjit_studio.workbench.side_by_side import compare_browsers
@@ -29,13 +28,6 @@ def compare_installed(bench: Workbench, on_phase: OnPhase) -> BrowserComparison:
     TargetError, ModelError, PageError
     """
     own, opened = bench.page, bench.model.current
-    own.begin()
-    cancelled = UserError("The comparison was cancelled.")
-
-    def phase(text: str) -> None:
-        if own.cancelled:
-            raise cancelled
-        on_phase(text)
 
     def within(browser: str, work: Callable[[Workbench], T], /) -> T:
         other = Workbench(
@@ -52,19 +44,17 @@ def compare_installed(bench: Workbench, on_phase: OnPhase) -> BrowserComparison:
             with own.acting_on_cancel(end), keep_page(other.page.hub, found, off) as running:
                 other.page.launched_with(running.flags)
                 return work(other)
-        except NnjitError:
-            if own.cancelled:
-                raise cancelled from None
-            raise
         finally:
             other.tuning.drop()
             other.page.close()  # the database is the window's
 
-    def told(browser: str, event: Event) -> None:
-        if isinstance(event, RoundDone):
-            name = event.workload.split("#")[0]
-            phase(f"{browser}: {name}, {event.best_gflops:.1f} GFLOP/s")
+    with own.cancellable("The comparison", on_phase) as phase:
 
-    names = [browser.name for browser in browsers.find_all()]
-    feeds = dict(bench.model.feeds)
-    return compare_browsers(within, names, opened.path, SECONDS, phase, feeds, told)
+        def told(browser: str, event: Event) -> None:
+            if isinstance(event, RoundDone):
+                name = event.workload.split("#")[0]
+                phase(f"{browser}: {name}, {event.best_gflops:.1f} GFLOP/s")
+
+        names = [browser.name for browser in browsers.find_all()]
+        feeds = dict(bench.model.feeds)
+        return compare_browsers(within, names, opened.path, SECONDS, phase, feeds, told)

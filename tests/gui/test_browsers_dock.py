@@ -16,6 +16,7 @@ from nnjit_studio.errors import PageError, UserError
 from nnjit_studio.ui.diff import feature
 from nnjit_studio.workbench import installed_browsers
 from nnjit_studio.workbench.installed_browsers import compare_installed
+from nnjit_studio.workbench.page import EnginePage
 
 
 def test_the_dock_shows_winners_and_what_the_common_set_costs(
@@ -63,14 +64,13 @@ def test_while_it_runs_each_browser_has_a_row(qtbot, window, model_file, monkeyp
     assert panel.model.index(0, 1).data() == "chromium", "the result has its own columns"
 
 
-class Page:
+class Page(EnginePage):
     """Of the window, which rests."""
 
-    threads, importing, sandbox = 1, None, SimpleNamespace(asked_off=True)
-    cancelled = False
-
-    def begin(self):
-        self.cancelled = False
+    def __init__(self):
+        self.threads, self.importing, self.sandbox = 1, None, SimpleNamespace(asked_off=True)
+        self.runner = SimpleNamespace(cancel=lambda: None)
+        self._cancelled, self._ended, self._busy = Event(), False, False
 
     @contextlib.contextmanager
     def acting_on_cancel(self, act):
@@ -79,7 +79,7 @@ class Page:
 
 
 def test_each_browser_has_a_workbench_on_the_database_of_the_window(monkeypatch):
-    closed, launched, ended = [], [], []
+    found, closed, launched, ended = [], [], [], []
     database = SimpleNamespace(path=Path("k.db"))
     model = SimpleNamespace(current=SimpleNamespace(path=Path("m.onnx")), feeds={})
     bench = SimpleNamespace(page=Page(), model=model, database=database)
@@ -102,13 +102,11 @@ def test_each_browser_has_a_workbench_on_the_database_of_the_window(monkeypatch)
 
     def compared(within, names, path, seconds, phase, feeds, told):
         phase("begins")
-        found = [within(name, lambda other: other.name) for name in names]
-        bench.page.cancelled = True
+        found.extend(within(name, lambda other: other.name) for name in names)
+        bench.page.cancel()
         with pytest.raises(UserError, match="cancelled"):
             phase("goes on")
-        with pytest.raises(UserError, match="cancelled"):
-            within("webkit", stopped)
-        return found
+        within("webkit", stopped)
 
     def stopped(other):
         """What a browser does that is waited for, once the user has pressed Stop."""
@@ -124,6 +122,8 @@ def test_each_browser_has_a_workbench_on_the_database_of_the_window(monkeypatch)
     both = (SimpleNamespace(name="chromium"), SimpleNamespace(name="firefox"))
     monkeypatch.setattr(installed_browsers.browsers, "find_all", lambda: both)
     phases = []
-    assert compare_installed(bench, phases.append) == ["chromium", "firefox"]
+    with pytest.raises(UserError, match="The comparison was cancelled"):
+        compare_installed(bench, phases.append)
+    assert found == ["chromium", "firefox"]
     assert closed == ["chromium", "firefox", "webkit"] and phases == ["begins"]
     assert launched[:2] == ["flags of chromium", "flags of firefox"]

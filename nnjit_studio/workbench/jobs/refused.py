@@ -124,15 +124,8 @@ def make_refused_faster(model: ModelOnPage, peer: Peer, on_phase: OnPhase) -> Pa
     UserError, TargetError, PageError
         When nothing in it gains, or it cannot be measured; when it was cancelled.
     """
-    page = model.page
-
-    def note(text: str) -> None:
-        if page.cancelled:
-            raise UserError("Making the faster module was cancelled.")
-        on_phase(text)
-
-    page.begin()
-    return make_turbo(peer.module, _options(model), note)
+    with model.page.cancellable("Making the faster module", on_phase) as note:
+        return make_turbo(peer.module, _options(model), note)
 
 
 def faster_module(model: ModelOnPage, peer: Peer) -> Path | None:
