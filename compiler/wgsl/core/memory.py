@@ -113,18 +113,23 @@ class Memory:
     def _word(self, value: str) -> str:
         if self.dtype == "bool":
             return f"select(0, 1, {value})"
-        return f"round_f16({value})" if self.dtype == "f16" and self.plain else value
+        return Rounded(value) if self.dtype == "f16" and self.plain else value
+
+
+class Rounded(str):
+    """The WGSL of a value that is rounded to a half; ``exact`` is that of the value before."""
+
+    exact: str
+
+    def __new__(cls, exact: str) -> Rounded:
+        made = super().__new__(cls, f"round_f16({exact})")
+        made.exact = exact
+        return made
 
 
 def _half_bits(value: str) -> str:
-    """The bits of a half; what is rounded to one already is not rounded first."""
-    rounded, depth = "round_f16(", 0
-    for at, letter in enumerate(value):
-        depth += (letter == "(") - (letter == ")")
-        if depth == 0 and letter == ")":
-            whole = value.startswith(rounded) and at == len(value) - 1
-            return f"half_bits({value[len(rounded) : -1] if whole else value})"
-    return f"half_bits({value})"
+    """The bits of a half; they round by themselves."""
+    return f"half_bits({value.exact if isinstance(value, Rounded) else value})"
 
 
 def memories(

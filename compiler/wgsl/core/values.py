@@ -23,7 +23,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Select,
     Var,
 )
-from nnjit_studio.compiler.wgsl.core.memory import VALUE_TYPES, Memory
+from nnjit_studio.compiler.wgsl.core.memory import VALUE_TYPES, Memory, Rounded
 from nnjit_studio.errors import CompileError
 
 _I32 = 2**31
@@ -187,7 +187,7 @@ class Block:
             return self._select(expr)
         source = self.context.dtype(expr.value)
         value = convert(self.value(expr.value), source, computed(expr.dtype))
-        return f"round_f16({value})" if expr.dtype == "f16" else value
+        return Rounded(value) if expr.dtype == "f16" else value
 
     def _select(self, expr: Select) -> str:
         dtype = self.context.dtype(expr)
