@@ -63,18 +63,10 @@ def studio(
             note(opened.bench.database.why_not_kept)
         from nnjit_studio.ui.page.host import EngineView
         from nnjit_studio.ui.page.visits import EmbeddedVisits
-        from nnjit_studio.ui.startup.app import run_studio
+        from nnjit_studio.ui.startup.app import Script, run_studio
 
-        events = run_studio(
-            opened.bench,
-            model=model,
-            tune_seconds=script.seconds,
-            autotune=script.seconds is not None,
-            screenshot=script.screenshot,
-            quit_when_done=script.quit_at_end,
-            make_engine_view=EngineView,
-            make_visits=EmbeddedVisits,
-        )
+        steps = Script(model, script.seconds, script.screenshot, script.quit_at_end)
+        events = run_studio(opened.bench, steps, EngineView, EmbeddedVisits)
         finished = next((e for e in reversed(events) if isinstance(e, Finished)), None)
         if finished is not None:
             answer(as_json, finished.to_json(), summary_table(finished.to_json()))

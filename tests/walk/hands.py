@@ -41,7 +41,7 @@ from nnjit_studio.records.target_options import TargetOptions
 from nnjit_studio.ui.commands.palette import Palette
 from nnjit_studio.ui.page.host import EngineView
 from nnjit_studio.ui.page.visits import EmbeddedVisits
-from nnjit_studio.ui.startup.app import run_studio
+from nnjit_studio.ui.startup.app import Script, run_studio
 from nnjit_studio.ui.window.main_window import StudioWindow
 
 STEP_MS = 15
@@ -196,7 +196,7 @@ def in_window(
     target = TargetOptions(gpu=gpu, no_sandbox=AS_ROOT, database=database)
     with workbench(target) as opened:
         visits = EmbeddedVisits if compares else None
-        run_studio(opened.bench, None, None, False, None, False, view, visits)
+        run_studio(opened.bench, Script(), view, visits)
     if failed:
         raise failed[0]
 

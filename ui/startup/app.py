@@ -34,13 +34,26 @@ SETTLE_MS = 700
 """The page draws itself a little later than the last event; a picture waits for that."""
 
 
+@dataclass(frozen=True)
+class Script:
+    """Steps of a run, in this order; all empty for a person's."""
+
+    model: Path | None = None
+    """Opened at once."""
+    tune_seconds: float | None = None
+    """The opened model is tuned for so long; None for not at all."""
+    screenshot: Path | None = None
+    """PNG of the window, taken when the work is done."""
+    quit_when_done: bool = False
+    """Leave after that, and raise what failed on the way."""
+
+
+_TICK_MS = 250
+
+
 def run_studio(
     workbench: Workbench,
-    model: Path | None,
-    tune_seconds: float | None,
-    autotune: bool,
-    screenshot: Path | None,
-    quit_when_done: bool,
+    script: Script,
     make_engine_view: MakeEngineView,
     make_visits: Callable[[], PageVisits] | None = None,
 ) -> list[Event]:
@@ -48,14 +61,6 @@ def run_studio(
 
     Parameters
     ----------
-    model
-        Opened at once, if given.
-    tune_seconds, autotune
-        With ``autotune`` the opened model is tuned, for so many seconds.
-    screenshot
-        PNG of the window, taken when the script's work is done.
-    quit_when_done
-        Leave after that, and raise what failed on the way.
     make_visits
         Opens the pages that compare engines; without it nothing is compared.
 
@@ -65,7 +70,7 @@ def run_studio(
         In a scripted run (``quit_when_done``), when opening, tuning or the
         screenshot failed; without one, when there is no display.
     """
-    if not choose_platform() and not quit_when_done:
+    if not choose_platform() and not script.quit_when_done:
         gone = unanswered()
         raise UserError(
             f"The display {gone} does not answer."
@@ -73,23 +78,8 @@ def run_studio(
             else "There is no display to open the window on.",
             "Set DISPLAY to one that runs, or give --quit to tune without a window.",
         )
-    script = Script(model, tune_seconds, autotune, screenshot, quit_when_done)
     with qt_messages_to_logging():
         return _run(workbench, script, make_engine_view, make_visits)
-
-
-@dataclass(frozen=True)
-class Script:
-    """Steps of a scripted run; see :func:`run_studio`."""
-
-    model: Path | None
-    tune_seconds: float | None
-    autotune: bool
-    screenshot: Path | None
-    quit_when_done: bool
-
-
-_TICK_MS = 250
 
 
 def _run(
@@ -177,16 +167,16 @@ class _ScriptRun(QObject):
 
     def _open(self, path: Path) -> bool:
         """A model, or for a person whatever the window takes when it is dropped."""
-        script = self._script
-        if script.autotune or script.screenshot or script.quit_when_done:
+        if self._script != Script(path):
             return self._window.open_model(path)
         return self._window.dropped.drop([path])
 
     def _done(self, job: str, _: object) -> None:
         if self._ended:
             return
-        if job == "open" and self._script.autotune:
-            self._next = lambda: self._window.start_tuning(self._script.tune_seconds)
+        seconds = self._script.tune_seconds
+        if job == "open" and seconds is not None:
+            self._next = lambda: self._window.start_tuning(seconds)
         elif job in ("open", "tune"):
             self._next = self._finish
         QTimer.singleShot(0, self._go_on)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,15 +17,13 @@ from PySide6.QtGui import QImage
 from nnjit_studio.errors import ModelError, UserError
 from nnjit_studio.tuner.events import Finished
 from nnjit_studio.ui.startup import immortal_constants as singletons
-from nnjit_studio.ui.startup.app import run_studio
+from nnjit_studio.ui.startup.app import Script, run_studio
 from nnjit_studio.ui.startup.garbage_collector import GarbageCollector
 
 
 def script(workbench, model, **changed):
-    options = {
-        "tune_seconds": 3.0, "autotune": True, "screenshot": None, "quit_when_done": True,
-    } | changed  # fmt: skip
-    return run_studio(workbench, model, make_engine_view=engine_label, **options)
+    steps = replace(Script(model, tune_seconds=3.0, quit_when_done=True), **changed)
+    return run_studio(workbench, steps, engine_label)
 
 
 def test_a_script_opens_tunes_takes_a_picture_and_leaves(qapp, workbench, model_file, tmp_path):
@@ -37,7 +36,7 @@ def test_a_script_opens_tunes_takes_a_picture_and_leaves(qapp, workbench, model_
 
 
 def test_a_script_without_tuning_leaves_after_opening(qapp, workbench, model_file):
-    assert script(workbench, model_file, autotune=False) == []
+    assert script(workbench, model_file, tune_seconds=None) == []
     assert workbench.tuned_seconds == []
 
 
@@ -101,7 +100,7 @@ def test_the_picture_shows_the_page(tmp_path):
         sys.path[:0] = {[str(folder) for folder in folders]!r}
         from pathlib import Path
         from nnjit_studio.ui.page.host import EngineView
-        from nnjit_studio.ui.startup.app import run_studio
+        from nnjit_studio.ui.startup.app import Script, run_studio
         from gui_fakes import FakeWorkbench, small_model
         from waiting import PATIENCE_S
 
@@ -130,7 +129,8 @@ def test_the_picture_shows_the_page(tmp_path):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         bench = Workbench(small_model())
         bench.url = f"http://127.0.0.1:{{server.server_port}}/"
-        run_studio(bench, Path({str(model)!r}), 1.0, True, Path({str(picture)!r}), True, EngineView)
+        script = Script(Path({str(model)!r}), 1.0, Path({str(picture)!r}), True)
+        run_studio(bench, script, EngineView)
     """
     env = os.environ | {
         "QT_QPA_PLATFORM": "offscreen", "QTWEBENGINE_CHROMIUM_FLAGS": "--disable-gpu --no-sandbox",
