@@ -39,14 +39,20 @@ from nnjit_studio.compiler.schedule.depthwise_bytes import (
     schedule_depthwise_bytes,
 )
 from nnjit_studio.compiler.schedule.matmul import guess_matmul, schedule_matmul
-from nnjit_studio.compiler.schedule.matmul_4bit import guess_blocks, schedule_blocks
+from nnjit_studio.compiler.schedule.matmul_blocks import guess_blocks, schedule_blocks
 from nnjit_studio.compiler.schedule.matmul_dot import guess_dot, schedule_dot
 from nnjit_studio.compiler.schedule.matmul_int8 import guess_int8, schedule_bytes, schedule_int8
 from nnjit_studio.compiler.schedule.recurrent import schedule_recurrent
 from nnjit_studio.compiler.schedule.softmax import schedule_softmax
 from nnjit_studio.compiler.schedule.winograd import schedule_winograd
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument
-from nnjit_studio.compiler.wgsl.templates import attention, conv2d, matmul, matmul_4bit, matmul_int8
+from nnjit_studio.compiler.wgsl.templates import (
+    attention,
+    conv2d,
+    matmul,
+    matmul_blocks,
+    matmul_int8,
+)
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records import GPU_TIERS
 from nnjit_studio.records.candidate import Candidate
@@ -152,7 +158,7 @@ TEMPLATES = (
         recognize_blocks,
         registry.BLOCKS,
         Wasm(schedule_blocks, guess_blocks),
-        Wgsl(matmul_4bit.block_document, matmul_4bit.guess),
+        Wgsl(matmul_blocks.block_document, matmul_blocks.guess),
         prepare=with_panels,
     ),
     Template(

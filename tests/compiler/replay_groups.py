@@ -19,7 +19,7 @@ from nnjit_studio.compiler.wgsl.core.document import Dispatch, KernelDocument
 from nnjit_studio.compiler.wgsl.core.peak import copy_document, peak_document
 from nnjit_studio.compiler.wgsl.core.row_source import Plain
 from nnjit_studio.compiler.wgsl.templates.block_matrix import DECODINGS, F16, BlockMatrix
-from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Stored, gemv_4bit
+from nnjit_studio.compiler.wgsl.templates.gemv_blocks import Stored, gemv_blocks
 from nnjit_studio.compiler.wgsl.templates.row_of_integers import row_of_integers
 from nnjit_studio.compiler.wgsl.templates.subgroup_matrix import matrix_product, matrix_space
 from nnjit_studio.records import GPU_TIERS, TIERS
@@ -94,7 +94,7 @@ def subgroup_matrices() -> Recorded:
             yield f"{batch}x{m}x{k}x{n} | {tiles}", data
 
 
-def gemv_4bit_forms() -> Recorded:
+def gemv_blocks_forms() -> Recorded:
     """Every decoding, f16 among them, of one row and of three, with subgroups and without;
     one row of integers."""
     for decoding, rows, subgroups in product((*DECODINGS, F16), (1, 3), (False, True)):
@@ -102,7 +102,7 @@ def gemv_4bit_forms() -> Recorded:
             stored = BlockMatrix(512, 64, zeros="zeros" if half else "", half_scales=half)
             candidate = GpuCandidate(4, rows, 2, 32, rows, 128)
             ends = Plain("source", 512, rows), Stored("result", 64, rows)
-            made = gemv_4bit(stored, candidate, *ends, rows, subgroups, decoding)
+            made = gemv_blocks(stored, candidate, *ends, rows, subgroups, decoding)
             words = f"{decoding} rows {rows}{' subgroups' * subgroups}{' half scales' * half}"
             yield words, _document(made).to_bytes()
     for half, together, eights in ((False, 4, 1), (True, 4, 1), (False, 8, 1), (True, 8, 2)):
@@ -151,7 +151,7 @@ GROUPS: dict[str, Callable[[], Recorded]] = {
     "device_experiments": device_experiments,
     "wgsl_forms": wgsl_forms,
     "wgsl_subgroup_matrix": subgroup_matrices,
-    "wgsl_gemv_4bit": gemv_4bit_forms,
+    "wgsl_gemv_4bit": gemv_blocks_forms,
     "generation": replay_models.generation,
     "importer_forms": replay_models.importer_forms,
     **{

@@ -17,10 +17,10 @@ from nnjit_studio.compiler.wgsl.core.document import Dispatch, Shader
 from nnjit_studio.compiler.wgsl.core.row_source import Source
 from nnjit_studio.compiler.wgsl.core.syntax import indented, plus, times
 from nnjit_studio.compiler.wgsl.templates.block_matrix import COLUMNS, WORD, BlockMatrix
-from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Epilogue, Sums, reduced, threads_of
+from nnjit_studio.compiler.wgsl.templates.gemv_blocks import Epilogue, Sums, reduced, threads_of
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.gpu_candidate import GpuCandidate
-from nnjit_studio.space.webgpu.matmul_4bit import GROUP, IN_GROUPS
+from nnjit_studio.space.webgpu.matmul_blocks import GROUP, IN_GROUPS
 
 _WORDS = GROUP // WORD
 _LARGEST = float((1 << 22) - 1)

@@ -19,11 +19,11 @@ from nnjit_studio.bench.statistics import spread
 from nnjit_studio.compiler.wgsl.core.document import PACKED, Dispatch
 from nnjit_studio.compiler.wgsl.core.row_source import Plain
 from nnjit_studio.compiler.wgsl.templates.block_matrix import DECODINGS, F16, REQUIRES, BlockMatrix
-from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Stored, gemv_4bit, threads_of
+from nnjit_studio.compiler.wgsl.templates.gemv_blocks import Stored, gemv_blocks, threads_of
 from nnjit_studio.compiler.wgsl.templates.row_of_integers import row_of_integers
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.records.gpu_candidate import GpuCandidate
-from nnjit_studio.space.webgpu.matmul_4bit import rows_of_integers
+from nnjit_studio.space.webgpu.matmul_blocks import rows_of_integers
 from nnjit_studio.verdict.figures import relative_error
 
 INTEGERS = "integers"
@@ -92,7 +92,7 @@ def _dispatch(matrix: BlockMatrix, setting: Setting) -> Dispatch:
     if setting.decoding == INTEGERS:
         return row_of_integers(matrix, c, source, end)
     how = setting.decoding
-    return gemv_4bit(matrix, c, source, end, subgroups=setting.subgroups, decoding=how)
+    return gemv_blocks(matrix, c, source, end, subgroups=setting.subgroups, decoding=how)
 
 
 def compare(

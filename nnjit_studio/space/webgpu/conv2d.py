@@ -2,7 +2,7 @@
 
 A convolution is a product whose rows are output channels and whose columns are pixels: its
 candidates are those of :mod:`.matmul`, plus the cost of patches. A depthwise one has rules of
-its own, as in :mod:`.matmul_4bit`: a thread keeps ``y0`` rows of ``x0`` pixels, a workgroup is
+its own, as in :mod:`.matmul_blocks`: a thread keeps ``y0`` rows of ``x0`` pixels, a workgroup is
 ``x1 / x0`` such tiles, numbered through the image and its channels, and nothing else is chosen.
 """
 

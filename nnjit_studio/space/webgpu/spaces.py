@@ -10,7 +10,7 @@ from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import GpuProfile
 from nnjit_studio.space.rules import Space, Usage
 from nnjit_studio.space.wasm.conv2d import CONV2D, CONV2D_DIMS
-from nnjit_studio.space.webgpu import attention, conv2d, matmul, matmul_4bit
+from nnjit_studio.space.webgpu import attention, conv2d, matmul, matmul_blocks
 from nnjit_studio.space.webgpu.matmul_int8 import int8_problem
 from nnjit_studio.space.webgpu.problem import GpuProblem
 from nnjit_studio.space.webgpu.wide import wide_candidates
@@ -27,11 +27,11 @@ def int8_space(workload: Workload, gpu: GpuProfile) -> GpuSpace:
 
 
 def block_space(workload: Workload, gpu: GpuProfile) -> GpuSpace:
-    problem = matmul_4bit.block_problem(workload, gpu)
+    problem = matmul_blocks.block_problem(workload, gpu)
     if isinstance(problem, matmul.MatmulProblem):
         return _tiles(problem)
-    find = matmul_4bit.few_row_candidates
-    return Space(problem, matmul_4bit.RULES, matmul_4bit.TOLD_RULES, find, _usage)
+    find = matmul_blocks.few_row_candidates
+    return Space(problem, matmul_blocks.RULES, matmul_blocks.TOLD_RULES, find, _usage)
 
 
 def attention_space(workload: Workload, gpu: GpuProfile) -> GpuSpace:

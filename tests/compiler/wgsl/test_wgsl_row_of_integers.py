@@ -6,19 +6,19 @@ import re
 
 import numpy as np
 import pytest
-from test_wgsl_gemv_4bit import document
+from test_wgsl_gemv_blocks import document
 from wgsl_harness import has_subgroups, run_document
 
 from nnjit_studio.compiler.wgsl.core.row_source import Plain
 from nnjit_studio.compiler.wgsl.templates.block_matrix import BlockMatrix
-from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Stored, threads_of
-from nnjit_studio.compiler.wgsl.templates.matmul_4bit import row_guess
+from nnjit_studio.compiler.wgsl.templates.gemv_blocks import Stored, threads_of
+from nnjit_studio.compiler.wgsl.templates.matmul_blocks import row_guess
 from nnjit_studio.compiler.wgsl.templates.row_of_integers import row_of_integers
 from nnjit_studio.errors import CompileError
 from nnjit_studio.model import Workload
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import DEFAULT_LIMITS, GpuProfile
-from nnjit_studio.space.webgpu.matmul_4bit import EIGHTS, IN_GROUPS, block_problem
+from nnjit_studio.space.webgpu.matmul_blocks import EIGHTS, IN_GROUPS, block_problem
 
 pytestmark = pytest.mark.skipif(not has_subgroups(), reason="this adapter has no subgroups")
 

@@ -12,7 +12,7 @@ from nnjit_studio.records.gpu_profile import GpuProfile
 from nnjit_studio.records.quantised import BLOCK_KINDS
 from nnjit_studio.space import build_lite_space
 from nnjit_studio.space.lite_space import explain
-from nnjit_studio.space.webgpu.matmul_4bit import block_problem, untuned_4bit
+from nnjit_studio.space.webgpu.matmul_blocks import block_problem, untuned_blocks
 from nnjit_studio.tuner.search.gpu_cost_model import prior_of
 
 SMALL = GpuProfile(cores=16)
@@ -81,7 +81,7 @@ def test_a_large_gpu_is_filled_first() -> None:
 
 @pytest.mark.parametrize(("m", "n", "split"), [(128, 4096, 4), (128, 12288, 2), (512, 11008, 1)])
 def test_many_rows_untuned_fit_any_device_and_fill_a_large_one(m: int, n: int, split: int) -> None:
-    found = untuned_4bit(m, 4096, n)
+    found = untuned_blocks(m, 4096, n)
     assert found.split == split and found.threads <= 128
     problem = block_problem(workload(m, 4096, n), SMALL)
     assert problem.shared_bytes(found) <= SMALL.limit("maxComputeWorkgroupStorageSize")

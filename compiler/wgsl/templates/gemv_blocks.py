@@ -97,7 +97,7 @@ def check(matrix: BlockMatrix, candidate: GpuCandidate, rows: int) -> None:
         raise CompileError(f"{c} does not fit: {wrong}.", "Choose another candidate.")
 
 
-def gemv_4bit(
+def gemv_blocks(
     matrix: BlockMatrix,
     candidate: GpuCandidate,
     source: Source,

@@ -21,8 +21,8 @@ from nnjit_studio.compiler.ir.tensor_ir import Expr, Load, Var
 from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl
 from nnjit_studio.compiler.recognize.quantised import Quantised
 from nnjit_studio.compiler.templates import on_gpu, subject_of
-from nnjit_studio.compiler.wgsl.templates.gemv_4bit import threads_of
-from nnjit_studio.compiler.wgsl.templates.matmul_4bit import guess
+from nnjit_studio.compiler.wgsl.templates.gemv_blocks import threads_of
+from nnjit_studio.compiler.wgsl.templates.matmul_blocks import guess
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records import GPU_TIERS
 from nnjit_studio.records.candidate import Candidate

@@ -70,7 +70,7 @@ CORE_BYTES = 16.0
 """Bytes that a core takes in the time of a step of a row's multiply-adds; a guess that orders."""
 
 
-class FourBitTiles(MatmulProblem):
+class BlockTiles(MatmulProblem):
     """Many rows: a product by tiles whose B is decoded as it is fetched."""
 
     @property
@@ -83,7 +83,7 @@ class FourBitTiles(MatmulProblem):
 
 
 @dataclass(frozen=True)
-class FourBitProblem(GpuProblem):
+class BlockProblem(GpuProblem):
     """Few rows; what a candidate takes differs from products of float32."""
 
     bits: int = 4
@@ -113,7 +113,7 @@ class FourBitProblem(GpuProblem):
     def shared_bytes(self, c: GpuCandidate) -> int:
         if c.vec == 1:
             return (EIGHT_BYTES * c.y1 + ADDED_BYTES) * self.threads(c) + ELEMENT_BYTES * c.x1
-        # Sums of some rows at a time (compiler/wgsl/templates/gemv_4bit.py), and the results.
+        # Sums of some rows at a time (compiler/wgsl/templates/gemv_blocks.py), and the results.
         rows = max(1, min(c.y0, 8192 // (16 * self.threads(c))))
         return 16 * self.threads(c) * rows + ELEMENT_BYTES * c.x1 * c.y0
 
@@ -128,7 +128,7 @@ class FourBitProblem(GpuProblem):
         return each * c.x1 * rounds * (step + CORE_BYTES * self.parts) * scattered / busy
 
 
-def block_problem(workload: Workload, gpu: GpuProfile) -> FourBitProblem | FourBitTiles:
+def block_problem(workload: Workload, gpu: GpuProfile) -> BlockProblem | BlockTiles:
     """Sizes of a workload ``matmul_4bit:MxKxN``, in 8 bits alike, or of a batch ``BxMxKxN``.
 
     Raises
@@ -141,19 +141,19 @@ def block_problem(workload: Workload, gpu: GpuProfile) -> FourBitProblem | FourB
         raise UserError(f"{workload.name} is no product with weights in blocks.", "Give one.")
     batch, m, k, n = (1, *workload.dims)[-4:]
     if m <= MATVEC_ROWS:
-        return FourBitProblem(batch, m, k, n, gpu, False, bits)
-    return FourBitTiles(batch, m, k, n, gpu, False)
+        return BlockProblem(batch, m, k, n, gpu, False, bits)
+    return BlockTiles(batch, m, k, n, gpu, False)
 
 
 @lru_cache(maxsize=64)
-def untuned_4bit(m: int, k: int, n: int, batch: int = 1) -> GpuCandidate:
+def untuned_blocks(m: int, k: int, n: int, batch: int = 1) -> GpuCandidate:
     """Settings of many rows that run on every device.
 
     A reduction is split until a large GPU has workgroups enough. Of fewer rows it is the best
     expected of a GPU of middle size.
     """
     if m <= UNTUNED.y1 // 2:
-        tiles = FourBitTiles(batch, m, k, n, ANY_GPU, False).tiles
+        tiles = BlockTiles(batch, m, k, n, ANY_GPU, False).tiles
         return tiles[0] if tiles else GpuCandidate(4, 4, 4, 32, 32, 16)
     narrow = batch > 1 and n <= UNTUNED.y1  # as heads are
     tile = replace(UNTUNED, x1=UNTUNED.y1, y1=UNTUNED.x1) if narrow else UNTUNED
@@ -163,12 +163,12 @@ def untuned_4bit(m: int, k: int, n: int, batch: int = 1) -> GpuCandidate:
     return replace(tile, split=split)
 
 
-def few_row_candidates(problem: FourBitProblem) -> list[GpuCandidate]:
+def few_row_candidates(problem: BlockProblem) -> list[GpuCandidate]:
     """What every rule accepts, the fastest expected first."""
     return cheapest(_grid(problem), problem, RULES, MOST_CANDIDATES)
 
 
-def _grid(p: FourBitProblem) -> Iterator[GpuCandidate]:
+def _grid(p: BlockProblem) -> Iterator[GpuCandidate]:
     for x1, threads, r0 in product(X1_CHOICES, THREADS_CHOICES, R0_CHOICES):
         depth = WORD * threads * COLUMNS // x1
         yield GpuCandidate(COLUMNS, p.m, r0, x1, p.m, depth)
@@ -188,10 +188,10 @@ def rows_of_integers(k: int) -> Iterator[GpuCandidate]:
             yield GpuCandidate(COLUMNS, 1, r0, x1, y1, WORD * threads * COLUMNS // x1, vec=1)
 
 
-Rule = Callable[[GpuCandidate, FourBitProblem], tuple[bool, str]]
+Rule = Callable[[GpuCandidate, BlockProblem], tuple[bool, str]]
 
 
-def template(c: GpuCandidate, p: FourBitProblem) -> tuple[bool, str]:
+def template(c: GpuCandidate, p: BlockProblem) -> tuple[bool, str]:
     """What the templates can make: 16-byte loads, all rows in one thread, no split."""
     ok = c.vec in (1, COLUMNS) and c.split == 1 and c.x0 == COLUMNS and c.y0 == p.m
     if c.vec == 1:
@@ -210,14 +210,14 @@ def template(c: GpuCandidate, p: FourBitProblem) -> tuple[bool, str]:
     return ok, f"a thread keeps all rows ({p.m}) of {c.x0} columns"
 
 
-def sizes(c: GpuCandidate, p: FourBitProblem) -> tuple[bool, str]:
+def sizes(c: GpuCandidate, p: BlockProblem) -> tuple[bool, str]:
     """Powers of two (Heuristic 2), at most the problem rounded up."""
     ok = all(not x & (x - 1) for x in (c.x1, c.r0, c.r1)) and c.x1 <= max(p.n, X1_CHOICES[0])
     ok = ok and c.r1 * c.r0 <= max(p.k, c.r1)
     return ok, f"columns {c.x1} of {p.n}, depth {c.r1} x {c.r0} of {p.k}"
 
 
-def threads(c: GpuCandidate, p: FourBitProblem) -> tuple[bool, str]:
+def threads(c: GpuCandidate, p: BlockProblem) -> tuple[bool, str]:
     """Heuristic 5 with the adapter's limit; up to 512, to fill a core at once."""
     count = p.threads(c)
     most = min(THREADS_CHOICES[-1], p.gpu.limit("maxComputeInvocationsPerWorkgroup"))
@@ -225,7 +225,7 @@ def threads(c: GpuCandidate, p: FourBitProblem) -> tuple[bool, str]:
     return ok, f"Thread_block {count}, whole warps of {p.gpu.warp}, at most {most}"
 
 
-def in_flight(c: GpuCandidate, p: FourBitProblem) -> tuple[bool, str]:
+def in_flight(c: GpuCandidate, p: BlockProblem) -> tuple[bool, str]:
     """With several rows, registers hold one word in flight."""
     ok = p.m < MANY_ROWS or c.r0 == 1
     return ok, f"{c.r0} words of a thread in flight"

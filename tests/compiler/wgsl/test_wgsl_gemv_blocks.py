@@ -10,7 +10,7 @@ from wgsl_harness import has_f16, has_subgroups, run_document
 from nnjit_studio.compiler.wgsl.core.document import Dispatch, KernelDocument
 from nnjit_studio.compiler.wgsl.core.row_source import Plain
 from nnjit_studio.compiler.wgsl.templates.block_matrix import DECODINGS, F16, BlockMatrix
-from nnjit_studio.compiler.wgsl.templates.gemv_4bit import Stored, gemv_4bit
+from nnjit_studio.compiler.wgsl.templates.gemv_blocks import Stored, gemv_blocks
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 
@@ -49,7 +49,7 @@ def error_of(
     matrix = (values - zero) * np.repeat(scales.astype(np.float64), block, 0)
     reference = x.astype(np.float64) @ matrix
     stored = BlockMatrix(k, n, zeros="zeros" if zeros else "", half_scales=half, block=block)
-    dispatch = gemv_4bit(
+    dispatch = gemv_blocks(
         stored,
         candidate,
         Plain("source", k, rows),
@@ -123,4 +123,4 @@ def test_a_matrix_smaller_than_a_workgroup(subgroups: bool) -> None:
 )
 def test_what_does_not_fit_is_told(matrix: BlockMatrix, wrong: GpuCandidate) -> None:
     with pytest.raises(CompileError, match="does not fit"):
-        gemv_4bit(matrix, wrong, Plain("source", matrix.k), Stored("result", matrix.n))
+        gemv_blocks(matrix, wrong, Plain("source", matrix.k), Stored("result", matrix.n))

@@ -1,7 +1,7 @@
 """Products with weights of 4 or 8 bits in blocks in WGSL: few rows, or tiles in workgroup memory.
 
 The words stay as the importer lays them. A product of few rows decodes each
-word in registers once for all rows (:mod:`gemv_4bit`), or one row becomes
+word in registers once for all rows (:mod:`gemv_blocks`), or one row becomes
 integers (:mod:`row_of_integers`); with more rows a workgroup decodes a block
 of its columns into workgroup memory and multiplies tiles, as the products of
 float32 do.
@@ -19,11 +19,11 @@ from nnjit_studio.compiler.wgsl.core.finish import Finish
 from nnjit_studio.compiler.wgsl.core.row_source import Made, Plain, Source
 from nnjit_studio.compiler.wgsl.templates.block_matrix import COLUMNS, WORD, BlockMatrix
 from nnjit_studio.compiler.wgsl.templates.decoded_tiles import decoded_of
-from nnjit_studio.compiler.wgsl.templates.gemv_4bit import gemv_4bit, threads_of
+from nnjit_studio.compiler.wgsl.templates.gemv_blocks import gemv_blocks, threads_of
 from nnjit_studio.compiler.wgsl.templates.matmul import batch_axes, tiled
 from nnjit_studio.compiler.wgsl.templates.row_of_integers import row_of_integers
 from nnjit_studio.records.gpu_candidate import GpuCandidate
-from nnjit_studio.space.webgpu.matmul_4bit import GROUP, untuned_4bit
+from nnjit_studio.space.webgpu.matmul_blocks import GROUP, untuned_blocks
 
 FEW_ROWS = 8
 """Up to so many rows share a decoded word in registers."""
@@ -93,7 +93,7 @@ def block_document(
             made = row_of_integers(matrix, candidate, source, end)
             return KernelDocument((made,), requires=("subgroups", PACKED))
         candidate = replace(candidate, y1=1, vec=COLUMNS)
-    dispatch = gemv_4bit(matrix, candidate, source, end, c.m, subgroups, _DECODING)
+    dispatch = gemv_blocks(matrix, candidate, source, end, c.m, subgroups, _DECODING)
     return KernelDocument((dispatch,), requires=("subgroups",) if subgroups else ())
 
 
@@ -101,7 +101,7 @@ def guess(subject: Quantised) -> GpuCandidate:
     """Settings for a product that nobody tuned, good for any device: up to 256 threads."""
     c = subject.contraction
     if c.m > FEW_ROWS:
-        return untuned_4bit(c.m, c.k, c.n, c.batches)
+        return untuned_blocks(c.m, c.k, c.n, c.batches)
     if c.m == 1 and c.k >= _SHORTEST and _has_integers(subject):
         return row_guess(c.k, c.n)
     if c.m == 1 and min(c.k, c.n) >= LONG:  # narrow, so that every core has words in flight
