@@ -217,7 +217,7 @@ def tune(bench: Workbench, seconds: float, as_json: bool) -> None:
             ms = document["model_ms"]
             note(f"{plan}: {ms['before']:.2f} ms before, {ms['after']:.2f} ms after")
         if isinstance(event, Failed):
-            raise NnjitError(event.error["error"], event.error["hint"])
+            raise event.cause
 
 
 def prompt_ids(ids: str, path: Path | None, text: str = "") -> list[int]:

@@ -25,7 +25,7 @@ from nnjit_studio.cli.import_options import IMPORTING, shares_of_option, sizes_o
 from nnjit_studio.cli.running import Running, workbench
 from nnjit_studio.cli.target_options import target_options
 from nnjit_studio.cli.verbs import AT_LEAST_0, OUTPUT, group, option, same, verb
-from nnjit_studio.errors import NnjitError, UserError
+from nnjit_studio.errors import UserError
 from nnjit_studio.model import ImportOptions
 from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.records.serving import ServeOptions
@@ -142,7 +142,7 @@ def tune(
                 if known and isinstance(event, SessionStarted):
                     note(known.request(event.workloads, bench.tuning.request))
                 if isinstance(event, Failed):
-                    raise failure(event.error)
+                    raise event.cause
 
         try:
             opened.run(work)
@@ -225,12 +225,6 @@ def write_plot(path: Path, events: list[dict[str, Any]]) -> None:
 
         write_png(svg, path)
     note(f"wrote {path}")
-
-
-def failure(error: Mapping[str, Any]) -> NnjitError:
-    """The exception that an event's error stands for: of its kind."""
-    raised = UserError if error["kind"] == UserError.kind else NnjitError
-    return raised(error["error"], error["hint"])
 
 
 def show(event: dict[str, Any]) -> None:

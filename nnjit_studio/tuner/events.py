@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
+from nnjit_studio.errors import NnjitError, UserError
 from nnjit_studio.records.gain import ModelGain
 from nnjit_studio.tuner.in_place import InPlace
 
@@ -303,3 +304,9 @@ class Failed(Event, name="failed"):
     """The session cannot go on; the error in its one JSON form."""
 
     error: dict[str, Any]
+
+    @property
+    def cause(self) -> NnjitError:
+        """The exception that the error stands for: of its kind."""
+        raised = UserError if self.error["kind"] == UserError.kind else NnjitError
+        return raised(self.error["error"], self.error["hint"])

@@ -16,12 +16,12 @@ from nnjit_studio.cli.import_options import IMPORTING
 from nnjit_studio.cli.main import cli
 from nnjit_studio.cli.running import workbench
 from nnjit_studio.cli.target_options import target_options
-from nnjit_studio.cli.tune import failure
 from nnjit_studio.cli.verbs import FILE, OUTPUT, argument, group, option, same, verb
 from nnjit_studio.errors import NnjitError, PageError, UserError
 from nnjit_studio.model import GivenShapes, ImportOptions
 from nnjit_studio.model.feeds import read_arrays
 from nnjit_studio.records.target_options import TargetOptions
+from nnjit_studio.tuner.events import Failed
 
 
 def test_inputs_are_read(tmp_path: Path) -> None:
@@ -66,9 +66,9 @@ def test_what_a_model_names_cannot_steer_the_terminal(capsys: pytest.CaptureFixt
 
 
 def test_a_failed_session_keeps_its_kind_of_error() -> None:
-    user = failure(UserError("The disk is full.", "Free some space.").to_json())
+    user = Failed(1.0, UserError("The disk is full.", "Free some space.").to_json()).cause
     assert user.to_json() == UserError("The disk is full.", "Free some space.").to_json()
-    bug = failure(PageError("The page is gone.").to_json())
+    bug = Failed(1.0, PageError("The page is gone.").to_json()).cause
     assert type(bug) is NnjitError and bug.kind == "bug"
 
 

@@ -77,7 +77,7 @@ def tune_sizes(
     for event in bench.tuning.start(seconds * TUNING_SHARE, program=size_name(tuned)):
         yield event
         if isinstance(event, Failed):
-            raise UserError(str(event.error.get("error")), str(event.error.get("hint", "")))
+            raise event.cause
     if page.cancelled:
         raise UserError("Tuning the sizes was cancelled.")
     kernels, left = compare_sizes(

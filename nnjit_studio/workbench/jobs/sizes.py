@@ -131,7 +131,7 @@ def _tune(bench: Workbench, seconds: float, on_phase: OnPhase) -> tuple[str, ...
     compares = bool(opened.families) and not bench.page.backend.is_gpu
     for event in bench.tuning.start(seconds * TUNING_SHARE if compares else seconds):
         if isinstance(event, Failed):
-            raise UserError(str(event.error.get("error")), str(event.error.get("hint", "")))
+            raise event.cause
         if isinstance(event, RoundDone):
             rounds += 1
             on_phase(f"tuning every size, {rounds} rounds so far")
