@@ -12,27 +12,22 @@ from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.errors import UserError
 from nnjit_studio.records.target_options import TargetOptions
 
-
-def _limits(
-    max_slower: float | None = None,
-    max_growth_mb: float | None = None,
-    max_error: float | None = None,
-) -> Limits:
-    return Limits(max_slower, max_growth_mb, max_error)
-
-
 BUNDLE_LIMITS = group(
-    _limits,
+    Limits,
     {
-        "max_slower": option(
-            None, "Of OTHER: at most so many times the time of MODEL, such as 1.05.", type=POSITIVE
+        "slower": option(
+            None, "Of OTHER: at most so many times the time of MODEL, such as 1.05.",
+            flag="--max-slower", type=POSITIVE,
         ),
-        "max_growth_mb": option(None, "Of OTHER: at most so many MB more.", type=AT_LEAST_0),
-        "max_error": option(
-            None, "Of OTHER: the largest relative difference of an output.", type=AT_LEAST_0
+        "growth_mb": option(
+            None, "Of OTHER: at most so many MB more.", flag="--max-growth-mb", type=AT_LEAST_0
+        ),
+        "error": option(
+            None, "Of OTHER: the largest relative difference of an output.", flag="--max-error",
+            type=AT_LEAST_0,
         ),
     },
-)
+)  # fmt: skip
 
 
 def compare_bundles(
