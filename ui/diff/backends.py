@@ -42,6 +42,8 @@ class BackendsPanel(AnsweringTable):
 
     def __init__(self, host: Host) -> None:
         super().__init__(host, "Wasm or WebGPU", COLUMNS, "faster", EMPTY)
+        self.picked.connect(lambda row: host.node_wanted.emit(row.node))
+        self.show_last()
 
     def fill(self) -> None:
         steps = self.result.steps if self.result else ()

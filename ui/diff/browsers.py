@@ -85,6 +85,8 @@ class BrowsersPanel(AnsweringTable):
         self.running: dict[str, str] = {}
         super().__init__(host, "Browsers", COLUMNS, "browsers", EMPTY)
         host.session.busy_changed.connect(self._begin)
+        self.picked.connect(lambda row: host.workload_wanted.emit(row.workload))
+        self.show_last()
 
     def _begin(self, job: str) -> None:
         if job == self._job:

@@ -107,6 +107,8 @@ class DiffPanel(JobTable):
         self._whole = False
         super().__init__(host, "Numerical diff", COLUMNS, "diff", EMPTY)
         self.view.sortByColumn(-1, Qt.SortOrder.AscendingOrder)
+        self.picked.connect(lambda row: host.node_wanted.emit(row.node))
+        self.show_last()
 
     def compare(self, node: str = "") -> bool:
         """Compare one step's tensors, or all without a name; False when another job is running."""

@@ -12,27 +12,6 @@ from nnjit_studio.workbench import jobs
 from nnjit_studio.workbench.installed_browsers import compare_installed
 
 
-def _make(host: Host) -> DiffPanel:
-    panel = DiffPanel(host)
-    panel.picked.connect(lambda row: host.node_wanted.emit(row.node))
-    panel.show_last()
-    return panel
-
-
-def _make_backends(host: Host) -> BackendsPanel:
-    panel = BackendsPanel(host)
-    panel.picked.connect(lambda row: host.node_wanted.emit(row.node))
-    panel.show_last()
-    return panel
-
-
-def _make_browsers(host: Host) -> BrowsersPanel:
-    panel = BrowsersPanel(host)
-    panel.picked.connect(lambda row: host.workload_wanted.emit(row.workload))
-    panel.show_last()
-    return panel
-
-
 def _compare(host: Host, node: str = "") -> None:
     host.message.hide()
     DIFF.show(host).compare(node)
@@ -47,7 +26,7 @@ def _compare_node(host: Host) -> None:
 
 
 DIFF: Feature[DiffPanel] = Feature(
-    "diff", "Numerical diff", _make,
+    "diff", "Numerical diff", DiffPanel,
     actions=(
         Action(
             "diff", "&Inspect", "&Compare with ONNX Runtime", "F7", "model",
@@ -62,7 +41,7 @@ DIFF: Feature[DiffPanel] = Feature(
     area=STAGE, layouts=(INSPECT, COMPARE),
 )  # fmt: skip
 BACKENDS: Feature[BackendsPanel] = Feature(
-    "faster", "Wasm or WebGPU", _make_backends,
+    "faster", "Wasm or WebGPU", BackendsPanel,
     actions=(
         Action(
             "faster", "&Inspect", "&Wasm or WebGPU?", "F8", "model",
@@ -77,7 +56,7 @@ BACKENDS: Feature[BackendsPanel] = Feature(
     layouts=(COMPARE,),
 )  # fmt: skip
 BROWSERS: Feature[BrowsersPanel] = Feature(
-    "browsers", "Browsers", _make_browsers,
+    "browsers", "Browsers", BrowsersPanel,
     actions=(
         Action(
             "browsers", "&Tune", "Compare the &browsers here", "", "model",
