@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from nnjit_studio.errors import UserError
+from nnjit_studio.workbench.inputs.texts import TOKENIZER, tokenizer_beside
 
 CONFIGS = ("genai_config.json", "generation_config.json", "config.json")
-TOKENIZER = "tokenizer.json"
 
 
 def stop_tokens(model: Path) -> tuple[int, ...]:
@@ -56,8 +56,7 @@ class Tokenizer:
     """
 
     def __init__(self, model: Path) -> None:
-        folders = (model.parent, model.parent.parent)
-        path = next((f / TOKENIZER for f in folders if (f / TOKENIZER).is_file()), None)
+        path = tokenizer_beside(model)
         if path is None:
             raise UserError(
                 f"There is no {TOKENIZER} next to {model.name!r}.",
