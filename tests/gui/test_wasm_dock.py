@@ -63,7 +63,7 @@ def test_a_dropped_file_fills_the_dock(window, shown):
 @pytest.mark.parametrize("tunes", [False, True])
 def test_a_file_of_the_command_line_is_shown(qtbot, window, file, tunes):
     """Where the line asks for work on a model, it is refused."""
-    run = _ScriptRun(window, Script(file, None, tunes, None, False))
+    run = _ScriptRun(window, Script(file, 1.0 if tunes else None))
     run.begin()
     assert bool(run.error) == tunes
     if tunes:
