@@ -1,5 +1,5 @@
 /** Makes the npm package of the runtime: `node .ci/sdk.mjs FOLDER` writes FOLDER/nnjit-runtime-VERSION.tgz. */
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -29,7 +29,8 @@ const hashes = files.map(({ parentPath, name }) => {
   const path = join(parentPath, name);
   return [path.slice(folder.length + 1), createHash("sha256").update(readFileSync(path)).digest("hex")];
 });
-const commit = execFileSync("git", ["rev-parse", "HEAD"], { encoding: "utf8" }).trim();
+// Sources that were unpacked from an archive have no commit, and a bare machine has no git.
+const commit = spawnSync("git", ["rev-parse", "HEAD"], { encoding: "utf8" }).stdout?.trim() || null;
 writeFileSync(join(folder, "PROVENANCE.json"), `${JSON.stringify({ generator: `NNJIT Studio ${version}`, commit, files: Object.fromEntries(hashes.sort()) }, null, 2)}\n`);
 
 const npm = process.platform === "win32" ? "npm.cmd" : "npm";

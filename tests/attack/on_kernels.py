@@ -14,6 +14,7 @@ from outcomes import Campaign, Outcome
 from tuner_fakes import BIG, DEVICE
 
 from nnjit_studio.records import MeasurePolicy, Pulse, RunResult
+from nnjit_studio.support.programs import find_program
 from nnjit_studio.tuner.peak.ceiling import Ceiling
 from nnjit_studio.tuner.swap_policy import SwapPolicy, decide
 
@@ -45,7 +46,9 @@ def skipped(runs: list[int], planted: bool = False) -> int:
 
     ``planted``: the engine does not clear the outputs before it looks at them again.
     """
-    command = ["node", str(_SKIPPING), *(["--planted"] if planted else []), *map(str, runs)]
+    node = find_program("node")
+    assert node, "`make setup` installs Node"
+    command = [str(node), str(_SKIPPING), *(["--planted"] if planted else []), *map(str, runs)]
     return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import platform
+import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -103,8 +104,11 @@ def attack_row(
 
 
 def commit() -> str:
-    """The short name of the sources, with a plus where they were changed."""
-    told_by = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
+    """The short name of the sources, with a plus where they were changed; ? without git."""
+    git = shutil.which("git")
+    if not git:
+        return "?"
+    told_by = [git, "describe", "--always", "--dirty=+", "--exclude=*"]
     done = subprocess.run(told_by, cwd=_ROOT, capture_output=True, text=True, check=False)
     return done.stdout.strip() or "?"
 
