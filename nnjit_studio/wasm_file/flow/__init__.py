@@ -1,6 +1,5 @@
-"""Control flow of function bodies: nests, basic blocks, live locals, vectors, calls."""
+"""Control flow of function bodies: nests, basic blocks, live locals, vectors."""
 
-from nnjit_studio.wasm_file.flow.calls import callees, callers
 from nnjit_studio.wasm_file.flow.graph import BasicBlock, basic_blocks
 from nnjit_studio.wasm_file.flow.liveness import Liveness, live_at, live_locals
 from nnjit_studio.wasm_file.flow.nest import Block, Loop, loops, nest
@@ -14,8 +13,6 @@ __all__ = [
     "Loop",
     "VectorPeaks",
     "basic_blocks",
-    "callees",
-    "callers",
     "live_at",
     "live_locals",
     "loops",
