@@ -22,7 +22,7 @@ from nnjit_studio.wasm_file import leb
 from nnjit_studio.wasm_file.opcodes import CODES, NAMES, SHAPES, code_bytes
 from nnjit_studio.wasm_file.tokens import cut, item_end, opcode_at
 
-__all__ = ["CODES", "NAMES", "Body", "Instruction", "decode", "encode", "header"]
+__all__ = ["CODES", "NAMES", "Body", "Instruction", "code", "decode", "encode", "header"]
 
 MAX_LOCALS = 1_000_000
 """No engine takes as many (V8 stops at 50,000); more are not expanded."""
@@ -107,6 +107,11 @@ def encode(opcode: int, immediates: tuple[int, ...] = ()) -> bytes:
     for letter in SHAPES[opcode]:
         out += _encode_part(letter, rest)
     return bytes(out)
+
+
+def code(name: str, *immediates: int) -> bytes:
+    """One instruction by its name."""
+    return encode(CODES[name], immediates)
 
 
 def _encode_part(letter: str, rest: list[int]) -> bytes:
