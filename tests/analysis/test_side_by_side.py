@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nnjit_studio.analysis.browsers import BrowserComparison, Crossing, Winner, as_csv, as_text
+from nnjit_studio.analysis.browsers.comparison import BrowserComparison
+from nnjit_studio.analysis.browsers.crossing import Crossing, Winner
+from nnjit_studio.analysis.browsers.tables import as_csv, as_text
 from nnjit_studio.errors import UserError
 from nnjit_studio.workbench import side_by_side
 from nnjit_studio.workbench.side_by_side import compare_browsers

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from nnjit_studio.commons.report import Finding, Place, Report, Timing
+from nnjit_studio.commons.report.document import Finding, Place, Report, Timing
 
 SERVER = "http://127.0.0.1:8123"
 NOW = 1_790_000_000

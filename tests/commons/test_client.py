@@ -20,18 +20,13 @@ from tuner_fakes import TUNABLE, Stage
 from nnjit_studio.cli import fleet as fleet_verbs
 from nnjit_studio.cli.commons import share as verbs
 from nnjit_studio.cli.commons.known import Known
-from nnjit_studio.commons.client import (
-    Common,
-    Sharing,
-    ask,
-    ask_map,
-    common_of,
-    findings_of,
-    place_of,
-    send,
-)
+from nnjit_studio.commons.client.findings import findings_of, place_of
 from nnjit_studio.commons.client.home import parts_of
-from nnjit_studio.commons.report import Finding, read_signed, sign
+from nnjit_studio.commons.client.maps import Common, ask_map, common_of
+from nnjit_studio.commons.client.sharing import Sharing
+from nnjit_studio.commons.client.web import ask, send
+from nnjit_studio.commons.report.document import Finding
+from nnjit_studio.commons.report.signed import read_signed, sign
 from nnjit_studio.commons.server.app import ServerOptions, Service, application
 from nnjit_studio.commons.server.store import Store
 from nnjit_studio.database import KernelDatabase

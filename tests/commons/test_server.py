@@ -19,9 +19,9 @@ from reports import GOOD, NOW, OTHER, PLACE, SERVER, finding, key_of, report
 from starlette.testclient import TestClient
 from waiting import PATIENCE_S
 
-from nnjit_studio.commons.report import read_signed, sign
 from nnjit_studio.commons.report.buckets import bucket_of
-from nnjit_studio.commons.rule import Ballot
+from nnjit_studio.commons.report.signed import read_signed, sign
+from nnjit_studio.commons.rule.ballot import Ballot
 from nnjit_studio.commons.server.answers import HOME_FIELDS
 from nnjit_studio.commons.server.app import ServerOptions, Service, application
 from nnjit_studio.commons.server.counting import MOST_A_DAY, Arrival, QuotaError, put_all

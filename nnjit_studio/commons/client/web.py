@@ -10,8 +10,8 @@ from typing import Any
 import httpx2
 import msgspec
 
-from nnjit_studio.commons.report import Place
-from nnjit_studio.commons.rule import TRUSTED_SCORE, least_kept
+from nnjit_studio.commons.report.document import Place
+from nnjit_studio.commons.rule.extended import TRUSTED_SCORE, least_kept
 from nnjit_studio.errors import CommonsError, UserError
 from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
 

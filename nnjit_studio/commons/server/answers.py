@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from nnjit_studio.commons.report import Place
-from nnjit_studio.commons.rule import FEWEST, Ballot, Belief, two_levels
+from nnjit_studio.commons.report.document import Place
+from nnjit_studio.commons.rule.ballot import Ballot
+from nnjit_studio.commons.rule.belief import FEWEST, Belief, two_levels
 from nnjit_studio.commons.server.store import Store
 
 FRESH_S = 60

@@ -16,9 +16,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from nnjit_studio.commons.report import Place, check_fresh, read_signed
 from nnjit_studio.commons.report.checks import check_place
-from nnjit_studio.commons.report.signed import MOST_BYTES
+from nnjit_studio.commons.report.document import Place
+from nnjit_studio.commons.report.freshness import check_fresh
+from nnjit_studio.commons.report.signed import MOST_BYTES, read_signed
 from nnjit_studio.commons.server import admin
 from nnjit_studio.commons.server.answers import FRESH_S, HOME_FIELDS, Answer, Answers
 from nnjit_studio.commons.server.compiled import CompileService

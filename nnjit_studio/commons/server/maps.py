@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from nnjit_studio.commons.report import Place
-from nnjit_studio.commons.rule import Ballot, Belief, believe
+from nnjit_studio.commons.report.document import Place
+from nnjit_studio.commons.rule.ballot import Ballot
+from nnjit_studio.commons.rule.belief import Belief, believe
 from nnjit_studio.commons.server.answers import FRESH_S, Answer, heard_of
 from nnjit_studio.commons.server.store import Store
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from nnjit_studio.commons.kernels.wanted import QUESTION
-from nnjit_studio.commons.report import SignedReport
+from nnjit_studio.commons.report.signed import SignedReport
 from nnjit_studio.commons.server.answers import HOME_FIELDS, KernelAnswer
 from nnjit_studio.commons.server.maps import KernelMap
 

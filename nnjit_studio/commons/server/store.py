@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import sqlalchemy as sa
 
-from nnjit_studio.commons.report import Place, SignedReport
 from nnjit_studio.commons.report.buckets import bucket_of
-from nnjit_studio.commons.rule import Ballot
+from nnjit_studio.commons.report.document import Place
+from nnjit_studio.commons.report.signed import SignedReport
+from nnjit_studio.commons.rule.ballot import Ballot
 from nnjit_studio.commons.server.connection import open_database, upsert
 from nnjit_studio.commons.server.counting import (
     DAY_S,

@@ -13,7 +13,7 @@ from typing import Any
 
 from nnjit_studio.foreign_wasm.inspection.facts import V8_LOCALS, FunctionFacts
 from nnjit_studio.foreign_wasm.inspection.survey import Survey
-from nnjit_studio.wasm_file.flow import V8_VECTORS
+from nnjit_studio.wasm_file.flow.vectors import V8_VECTORS
 
 V8_BODY_BYTES = 7_654_321
 V8_JUMPS = 65_520
