@@ -20,9 +20,9 @@ from starlette.testclient import TestClient
 from waiting import PATIENCE_S
 
 from nnjit_studio.commons.report.buckets import bucket_of
+from nnjit_studio.commons.report.document import HOME
 from nnjit_studio.commons.report.signed import read_signed, sign
 from nnjit_studio.commons.rule.ballot import Ballot
-from nnjit_studio.commons.server.answers import HOME_FIELDS
 from nnjit_studio.commons.server.app import ServerOptions, Service, application
 from nnjit_studio.commons.server.counting import MOST_A_DAY, Arrival, QuotaError, put_all
 from nnjit_studio.commons.server.intake import Intake
@@ -32,7 +32,7 @@ from nnjit_studio.commons.server.throttle import Throttle
 from nnjit_studio.commons.server.transfer import export_commons, import_commons
 from nnjit_studio.errors import CommonsError
 
-ASKED = {name: str(getattr(PLACE, name)) for name in HOME_FIELDS}
+ASKED = {name: str(getattr(PLACE, name)) for name in HOME}
 OPTIONS = ServerOptions(SERVER, admin_token="open sesame", rate=1000, burst=10_000)
 
 
@@ -156,7 +156,7 @@ def test_a_kernel_is_told_from_five_sources_on(store: Store) -> None:
         kernel = told.json()["kernels"][0]
         assert kernel["dims"] == PLACE.dims and kernel["belief"]["best"][0]["settings"] == GOOD
         assert kernel["belief"]["best"][0]["speedup"] == pytest.approx(2.0)
-        assert set(told.json()["device"]) == set(HOME_FIELDS), "a question betrays no shape"
+        assert set(told.json()["device"]) == set(HOME), "a question betrays no shape"
         like = web.get("/kernels", params={**ASKED, "device": "f" * 16}).json()["kernels"][0]
         assert like["belief"]["of_family"]
         assert web.get("/kernels", params={**ASKED, "tier": "simd128"}).json()["kernels"] == []

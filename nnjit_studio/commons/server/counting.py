@@ -130,7 +130,7 @@ def _row(digest: str, place: Place) -> dict[str, Any]:
         "device": place.device,
         "version": place.version,
         "document": msgspec.json.encode(place).decode(),
-        "bucket": bucket_of(place.kind, place.dims, place.dtype, place.layout),
+        "bucket": bucket_of(*place.workload),
     }
 
 
