@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 from click.testing import CliRunner
-from reports import GOOD, OTHER, PLACE, finding, key_of, report, timing
+from reports import GOOD, OTHER, PLACE, accept, finding, key_of, report, timing
 from test_database import record
 from tuner_fakes import TUNABLE, Stage
 
@@ -190,7 +190,7 @@ def test_a_cold_device_gets_what_others_found(web: Web) -> None:
     for n in range(1, 7):
         best = tuple(replace(t, ms=t.ms + n * 1e-6) for t in mine.best)
         made = report(server=web.address, findings=(replace(mine, best=best),))
-        web.store.accept(read_signed(sign(made, key_of(n))), f"s{n}", int(time.time()))
+        accept(web.store, read_signed(sign(made, key_of(n))), f"s{n}", int(time.time()))
     told = ask(web.address, mine.place)
     known = Known(told)
     asked: list[tuple[str, str]] = []
@@ -239,7 +239,7 @@ def told_by_six(web: Web, places: dict[str, tuple[str, float]]) -> None:
             for place, s, gain in findings
         )
         made = report(server=web.address, findings=sent)
-        web.store.accept(read_signed(sign(made, key_of(n))), f"s{n}", int(time.time()))
+        accept(web.store, read_signed(sign(made, key_of(n))), f"s{n}", int(time.time()))
 
 
 def session_from(known: Known | None) -> tuple[int, float, Finished]:

@@ -13,7 +13,6 @@ import sqlalchemy as sa
 
 from nnjit_studio.commons.report.buckets import bucket_of
 from nnjit_studio.commons.report.document import Place
-from nnjit_studio.commons.report.signed import SignedReport
 from nnjit_studio.commons.rule.ballot import Ballot
 from nnjit_studio.commons.server.connection import open_database, upsert
 from nnjit_studio.commons.server.counting import (
@@ -24,7 +23,6 @@ from nnjit_studio.commons.server.counting import (
     family_digest,
 )
 from nnjit_studio.commons.server.tables import ballots, devices, places, secrets, snapshots
-from nnjit_studio.errors import CommonsError
 
 _MOST_BALLOTS = 20_000
 """Newest ballots that one answer is made of."""
@@ -61,19 +59,6 @@ class Store:
             bits = 24 if ip.version == 4 else 48
             block = str(ipaddress.ip_network((ip, bits), strict=False))
         return hmac.new(self._secret, block.encode(), hashlib.sha256).hexdigest()[:32]
-
-    def accept(self, signed: SignedReport, source: str, now: int) -> bool:
-        """Count one report; False where it was counted before.
-
-        Raises
-        ------
-        CommonsError
-            When the device sent this number before, with other content, or its quota is used up.
-        """
-        (told,) = self.accept_all([Arrival(signed, source, now)])
-        if isinstance(told, CommonsError):
-            raise told
-        return told
 
     def accept_all(self, arrivals: Sequence[Arrival]) -> list[Counted]:
         """Count reports in one transaction, each with an answer of its own."""
