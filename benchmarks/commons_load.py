@@ -29,7 +29,8 @@ from urllib.parse import urlencode
 import psycopg
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from nnjit_studio.commons.report import Finding, Place, Report, Timing, sign
+from nnjit_studio.commons.report.document import Finding, Place, Report, Timing
+from nnjit_studio.commons.report.signed import sign
 
 RESULT = Path(__file__).with_name("commons_load.json")
 HOME = {

@@ -22,7 +22,9 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
-from nnjit_studio.commons.kernels import Pool, Shelf, Wanted
+from nnjit_studio.commons.kernels.pool import Pool
+from nnjit_studio.commons.kernels.shelf import Shelf
+from nnjit_studio.commons.kernels.wanted import Wanted
 from nnjit_studio.commons.server.compiled import CompileService
 from nnjit_studio.compiler.process.client import CompileProcess
 from nnjit_studio.compiler.version import COMPILER_VERSION

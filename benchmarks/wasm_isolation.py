@@ -12,7 +12,7 @@ import statistics
 import sys
 from pathlib import Path
 
-from nnjit_studio.foreign_wasm.inspection.cost.find import find_engine
+from nnjit_studio.foreign_wasm.inspection.cost.in_browser import find_engine
 from nnjit_studio.foreign_wasm.inspection.cost.measure import isolated, traced
 from nnjit_studio.foreign_wasm.inspection.survey import survey_file
 

@@ -9,7 +9,8 @@ import numpy as np
 from crowd_devices import Device, Kind
 from crowd_tuning import LITE, Outcome, ballot, tune
 
-from nnjit_studio.commons.rule import Ballot, Belief, believe
+from nnjit_studio.commons.rule.ballot import Ballot
+from nnjit_studio.commons.rule.belief import Belief, believe
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from crowd_devices import DEFAULT, SETTINGS, Device
 
-from nnjit_studio.commons.rule import Ballot, Belief, extended_space, kept_promise
+from nnjit_studio.commons.rule.ballot import Ballot
+from nnjit_studio.commons.rule.belief import Belief
+from nnjit_studio.commons.rule.extended import extended_space, kept_promise
 
 LITE = tuple(f"c{index}" for index in range(SETTINGS))
 """The lite space of every simulated device."""

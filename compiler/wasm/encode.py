@@ -21,33 +21,23 @@ from nnjit_studio.compiler.wasm.ir import (
     Store,
 )
 from nnjit_studio.wasm_file.leb import signed, unsigned
-from nnjit_studio.wasm_file.module import MAGIC
-from nnjit_studio.wasm_file.sections import section, sized, text, vector
+from nnjit_studio.wasm_file.sections import function_type, module_of, sized, text, vector
 
 _I32 = VALUE_TYPES["i32"]
 
 
 def encode_module(function: Function) -> bytes:
     """A module that imports ``env.memory`` and exports the function as ``run``."""
-    return b"".join(
-        (
-            MAGIC,
-            section(1, _type_section(len(function.params))),
-            section(2, _import_section()),
-            section(3, vector([unsigned(0)])),
-            section(7, vector([text("run") + b"\x00" + unsigned(0)])),
-            section(10, vector([sized(encode_body(function))])),
-        )
-    )
-
-
-def _type_section(params: int) -> bytes:
-    return vector([b"\x60" + vector([_I32] * params) + vector([])])
-
-
-def _import_section() -> bytes:
     memory = b"\x02\x00" + unsigned(1)  # a memory, unshared, at least one page, no maximum
-    return vector([text("env") + text("memory") + memory])
+    return module_of(
+        {
+            "type": [function_type(_I32 * len(function.params), b"")],
+            "import": [text("env") + text("memory") + memory],
+            "function": [unsigned(0)],
+            "export": [text("run") + b"\x00" + unsigned(0)],
+            "code": [sized(encode_body(function))],
+        }
+    )
 
 
 def encode_body(function: Function) -> bytes:

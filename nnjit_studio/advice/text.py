@@ -13,17 +13,11 @@ from nnjit_studio.advice.records import (
     is_safe,
     ranked,
 )
+from nnjit_studio.support.tables import text_table
 from nnjit_studio.verdict.text import exponent, kilobytes, memory, milliseconds, times, timing
 
 COLUMNS = (
-    "",
-    "time",
-    "untouched then",
-    "gain",
-    "memory",
-    "download",
-    "largest error",
-    "cosine",
+    *("", "time", "untouched then", "gain", "memory", "download", "largest error", "cosine"),
     "",
 )
 
@@ -159,24 +153,12 @@ def table(advice: Advice) -> str:
             f"Untouched {base} on {advice.threads} thread(s); errors are against "
             f"{advice.reference}, up to {advice.threshold:g} of the largest value is accepted."
         )
-        rows = [COLUMNS, ("untouched", *_figures(advice.base, ""), "")]
+        rows = [("untouched", *_figures(advice.base, ""), "")]
         rows += [cells(row) for row in ranked(advice.rows) if row.state != IMPOSSIBLE]
-        lines += ["", *_aligned(rows)]
+        lines += ["", text_table(COLUMNS, rows, left=(0, len(COLUMNS) - 1))]
     here = [row for row in ranked(advice.rows) if row.state != IMPOSSIBLE]
     elsewhere = [row for row in ranked(advice.rows) if row.state == IMPOSSIBLE]
     lines += ["", *(f"{row.name}: {' '.join(sentences(row))}" for row in here)] if here else []
     lines += ["", "Not here:"] if elsewhere else []
     lines += [f"{row.name} ({row.title}): {row.problem}" for row in elsewhere]
     return "\n".join(lines)
-
-
-def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
-    last = len(COLUMNS) - 1
-    return [
-        "  ".join(
-            cell.rjust(width) if 0 < i < last else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from nnjit_studio.analysis.profile import Steady
+from nnjit_studio.analysis.profile.records import Steady
 from nnjit_studio.support.tables import text_table
 
 EVEN = 1.05

@@ -84,50 +84,22 @@ def write_report(
     UserError
         When there are no events or the file cannot be written.
     """
-    text = render_report(
-        events,
-        created=created,
-        versions=versions or {},
-        markdown=out.suffix.lower() in (".md", ".markdown"),
-        verdict=verdict,
-    )
-    with replacing(out, "The report") as part:
-        part.write_text(text, encoding="utf-8", newline="\n")
-    return out
-
-
-def render_report(
-    events: Sequence[Mapping[str, Any]],
-    *,
-    created: str,
-    versions: Mapping[str, str],
-    markdown: bool = False,
-    verdict: Verdict | None = None,
-) -> str:
-    """The report as text: see :func:`write_report`."""
     if not events:
         raise UserError("There is nothing to report: the session has no events.", "Tune a model.")
     session = read_events(events)
     summary = session.summary
     target = summary["target"]
-    filters = {
-        "number": number,
-        "gain": gain,
-        "outcome": shown_outcome,
-        "percent": percent,
-        "words": words,
-        "cell": markdown_cell,
-    }
+    markdown = out.suffix.lower() in (".md", ".markdown")
     progress = speed_series(session, tuned_workloads(session, PLOTTED_WORKLOADS))
-    return render(
+    text = render(
         TEMPLATES[markdown],
         not markdown,
-        filters,
+        FILTERS,
         session=session,
         summary=summary,
         error=session.error,
         created=created,
-        versions=sorted(versions.items()),
+        versions=sorted((versions or {}).items()),
         speedup=model_gain(summary),
         times=model_times(summary, "→"),
         warning=summary.get("warning", ""),
@@ -145,6 +117,9 @@ def render_report(
         dash=NONE,
         compared=None if verdict is None else _compared(verdict),
     )
+    with replacing(out, "The report") as part:
+        part.write_text(text, encoding="utf-8", newline="\n")
+    return out
 
 
 def _compared(verdict: Verdict) -> dict[str, Any]:
@@ -207,6 +182,13 @@ def gain(workload: Mapping[str, Any]) -> str:
     if value == low == high == 1:
         return "unchanged"
     return f"{value:.2f}× ({low:.2f} to {high:.2f})"  # noqa: RUF001
+
+
+FILTERS = {
+    **{"number": number, "gain": gain, "outcome": shown_outcome, "percent": percent},
+    **{"words": words, "cell": markdown_cell},
+}
+"""Of the templates."""
 
 
 def model_gain(summary: Mapping[str, Any]) -> str:

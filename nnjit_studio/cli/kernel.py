@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from nnjit_studio.analysis.kernel import inspect_kernel, inspection_json, inspection_text
+from nnjit_studio.analysis.kernel.kernel import inspect_kernel
+from nnjit_studio.analysis.kernel.text import inspection_json, inspection_text
 from nnjit_studio.cli.common import JSON, answer, note, print_json, say
 from nnjit_studio.cli.import_options import IMPORTING
 from nnjit_studio.cli.target_options import OPTIONS

@@ -15,18 +15,14 @@ from nnjit_studio.analysis.backends import BackendComparison
 from nnjit_studio.analysis.backends import as_text as backends_text
 from nnjit_studio.analysis.diff import TOLERANCE, Diff, details
 from nnjit_studio.analysis.diff import as_text as diff_text
-from nnjit_studio.analysis.profile import (
-    ModelProfile,
-    as_text,
-    compare,
-    load,
-    node_data,
-    renderer_memory,
-    trace_events,
-)
-from nnjit_studio.analysis.profile.compare import as_csv, as_markdown
+from nnjit_studio.analysis.profile.compare import as_csv, as_markdown, compare, load
 from nnjit_studio.analysis.profile.compare import as_text as comparison_text
 from nnjit_studio.analysis.profile.memory import as_text as memory_text
+from nnjit_studio.analysis.profile.memory import renderer_memory
+from nnjit_studio.analysis.profile.node_data import node_data
+from nnjit_studio.analysis.profile.records import ModelProfile
+from nnjit_studio.analysis.profile.text import as_text
+from nnjit_studio.analysis.profile.trace import trace_events
 from nnjit_studio.cli.common import INPUTS, JSON, MODEL, answer, note
 from nnjit_studio.cli.import_options import IMPORTING, sizes_of_options
 from nnjit_studio.cli.running import workbench

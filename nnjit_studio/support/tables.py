@@ -1,7 +1,8 @@
-"""Plain text tables for people: terminals, logs, pipes."""
+"""Plain text tables for people, and comma-separated ones for programs."""
 
 from __future__ import annotations
 
+import csv
 import io
 from collections.abc import Collection, Iterable, Sequence
 
@@ -44,3 +45,10 @@ def text_table(
     out = io.StringIO()
     Console(file=out, width=_WIDTH, color_system=None, legacy_windows=False).print(table)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """Rows under their titles, one line each."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows((columns, *rows))
+    return out.getvalue()

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
 from nnjit_studio.verdict.figures import Interval
 
 BUSY_RATE = 0.9
@@ -167,18 +169,10 @@ def from_json(data: Mapping[str, Any]) -> Verdict:
 
     Raises
     ------
-    KeyError, TypeError
+    KeyError, TypeError, ValueError
         Of anything else.
     """
-    told = ("model", "path", "rate", "sentinel_ms", "pairs", "wanted", "phase", "versions")
-    facts = {name: data[name] for name in (*told, "threads", "browser", "created")}
-    facts["absent"] = data.get("absent", "")  # not in files of earlier versions
-    rows = tuple(
-        Row(**{**row, "ms": Interval(**row["ms"]) if row["ms"] else None}) for row in data["rows"]
-    )
-    ratios = {name: Interval(**found) for name, found in data["intervals"].items()}
-    gain = Interval(**data["gain"]) if data["gain"] else None
-    return Verdict(rows=rows, ratios=ratios, gain=gain, **facts)
+    return msgspec.convert({**data, "ratios": data["intervals"]}, Verdict)
 
 
 def with_row(verdict: Verdict, row: Row) -> Verdict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nnjit_studio.records.estimate import RATIO_CONFIDENCE
+from nnjit_studio.support.tables import text_table
 from nnjit_studio.verdict.figures import Interval
 from nnjit_studio.verdict.peers import HOW_TO_GET, PACKAGE
 from nnjit_studio.verdict.result import LABELS, Row, Verdict
@@ -129,14 +130,6 @@ def explanation(verdict: Verdict) -> str:
 
 def table(verdict: Verdict) -> str:
     """Everything, for a terminal or a plain text file."""
-    rows = [COLUMNS, *(cells(row, verdict.busy) for row in verdict.rows)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if i else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+    rows = text_table(COLUMNS, (cells(row, verdict.busy) for row in verdict.rows))
     absent = ["", f"Ours is absent: {verdict.absent}"] if verdict.absent else []
-    return "\n".join([headline(verdict), explanation(verdict), "", *lines, *absent])
+    return "\n".join([headline(verdict), explanation(verdict), "", rows, *absent])

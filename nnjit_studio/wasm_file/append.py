@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from nnjit_studio.wasm_file import leb
-from nnjit_studio.wasm_file.module import MAGIC, SECTIONS, Module
-from nnjit_studio.wasm_file.sections import section
+from nnjit_studio.wasm_file.module import MAGIC, Module
+from nnjit_studio.wasm_file.sections import number_of, section
 
 _NAMES = "type import function table memory tag global export start element data_count code data"
-ORDER = tuple(SECTIONS.index(name) for name in _NAMES.split())
+ORDER = tuple(number_of(name) for name in _NAMES.split())
 """The sections of a module, in the order of the binary format."""
-
-
-def number_of(name: str) -> int:
-    return SECTIONS.index(name)
 
 
 def appended(module: Module, entries: Mapping[str, Sequence[bytes]]) -> bytes:

@@ -14,16 +14,15 @@ numbers, in the order of the binary format, with these forms:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import accumulate
 from typing import NamedTuple
 
 from nnjit_studio.errors import WasmError
 from nnjit_studio.wasm_file import leb
-from nnjit_studio.wasm_file.opcodes import CODES, NAMES, SHAPES
+from nnjit_studio.wasm_file.opcodes import CODES, NAMES, SHAPES, code_bytes
 from nnjit_studio.wasm_file.tokens import cut, item_end, opcode_at
 
-__all__ = ["CODES", "NAMES", "Body", "Instruction", "decode", "encode", "encode_body", "header"]
+__all__ = ["CODES", "NAMES", "Body", "Instruction", "code", "decode", "encode", "header"]
 
 MAX_LOCALS = 1_000_000
 """No engine takes as many (V8 stops at 50,000); more are not expanded."""
@@ -101,26 +100,18 @@ def header(body: bytes) -> tuple[tuple[tuple[int, bytes], ...], int]:
     return tuple(groups), at
 
 
-def encode_body(groups: Iterable[tuple[int, bytes]], instructions: Iterable[Instruction]) -> bytes:
-    """Encode a body from groups of locals and instructions; offsets are ignored."""
-    groups = tuple(groups)
-    return b"".join(
-        (
-            leb.unsigned(len(groups)),
-            *(leb.unsigned(count) + type_ for count, type_ in groups),
-            *(encode(opcode, immediates) for opcode, immediates, _, _ in instructions),
-        )
-    )
-
-
 def encode(opcode: int, immediates: tuple[int, ...] = ()) -> bytes:
     """Encode one instruction, every number in as few bytes as possible."""
-    prefix, sub = opcode >> 16, opcode & 0xFFFF
-    out = bytearray([prefix]) + leb.unsigned(sub) if prefix else bytearray([sub])
+    out = bytearray(code_bytes(opcode))
     rest = list(immediates)
     for letter in SHAPES[opcode]:
         out += _encode_part(letter, rest)
     return bytes(out)
+
+
+def code(name: str, *immediates: int) -> bytes:
+    """One instruction by its name."""
+    return encode(CODES[name], immediates)
 
 
 def _encode_part(letter: str, rest: list[int]) -> bytes:

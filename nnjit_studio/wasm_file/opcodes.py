@@ -19,7 +19,8 @@ although a 64-bit memory takes i64.
 
 from __future__ import annotations
 
-from nnjit_studio.wasm_file.opcodes_simd import SIMD
+from nnjit_studio.wasm_file import leb
+from nnjit_studio.wasm_file.opcodes_simd import SIMD, each
 
 Row = tuple[int, str, str, str]
 
@@ -28,10 +29,6 @@ _COMPARE_FLOAT = "eq ne lt gt le ge"
 _ARITHMETIC = "add sub mul div_s div_u rem_s rem_u and or xor shl shr_s shr_u rotl rotr"
 _UNARY_FLOAT = "abs neg ceil floor trunc nearest sqrt"
 _BINARY_FLOAT = "add sub mul div min max copysign"
-
-
-def _each(type_: str, names: str) -> str:
-    return " ".join(f"{type_}.{name}" for name in names.split())
 
 
 CONTROL: tuple[Row, ...] = (
@@ -80,7 +77,7 @@ NUMERIC: tuple[Row, ...] = (
     (0x2A, "m", "i:f", "f32.load"),
     (0x2B, "m", "i:F", "f64.load"),
     (0x2C, "m", "i:i", "i32.load8_s i32.load8_u i32.load16_s i32.load16_u"),
-    (0x30, "m", "i:I", _each("i64", "load8_s load8_u load16_s load16_u load32_s load32_u")),
+    (0x30, "m", "i:I", each("i64", "load8_s load8_u load16_s load16_u load32_s load32_u")),
     (0x36, "m", "ii:", "i32.store"),
     (0x37, "m", "iI:", "i64.store"),
     (0x38, "m", "if:", "f32.store"),
@@ -94,19 +91,19 @@ NUMERIC: tuple[Row, ...] = (
     (0x43, "4", ":f", "f32.const"),
     (0x44, "8", ":F", "f64.const"),
     (0x45, "", "i:i", "i32.eqz"),
-    (0x46, "", "ii:i", _each("i32", _COMPARE)),
+    (0x46, "", "ii:i", each("i32", _COMPARE)),
     (0x50, "", "I:i", "i64.eqz"),
-    (0x51, "", "II:i", _each("i64", _COMPARE)),
-    (0x5B, "", "ff:i", _each("f32", _COMPARE_FLOAT)),
-    (0x61, "", "FF:i", _each("f64", _COMPARE_FLOAT)),
+    (0x51, "", "II:i", each("i64", _COMPARE)),
+    (0x5B, "", "ff:i", each("f32", _COMPARE_FLOAT)),
+    (0x61, "", "FF:i", each("f64", _COMPARE_FLOAT)),
     (0x67, "", "i:i", "i32.clz i32.ctz i32.popcnt"),
-    (0x6A, "", "ii:i", _each("i32", _ARITHMETIC)),
+    (0x6A, "", "ii:i", each("i32", _ARITHMETIC)),
     (0x79, "", "I:I", "i64.clz i64.ctz i64.popcnt"),
-    (0x7C, "", "II:I", _each("i64", _ARITHMETIC)),
-    (0x8B, "", "f:f", _each("f32", _UNARY_FLOAT)),
-    (0x92, "", "ff:f", _each("f32", _BINARY_FLOAT)),
-    (0x99, "", "F:F", _each("f64", _UNARY_FLOAT)),
-    (0xA0, "", "FF:F", _each("f64", _BINARY_FLOAT)),
+    (0x7C, "", "II:I", each("i64", _ARITHMETIC)),
+    (0x8B, "", "f:f", each("f32", _UNARY_FLOAT)),
+    (0x92, "", "ff:f", each("f32", _BINARY_FLOAT)),
+    (0x99, "", "F:F", each("f64", _UNARY_FLOAT)),
+    (0xA0, "", "FF:F", each("f64", _BINARY_FLOAT)),
     (0xA7, "", "I:i", "i32.wrap_i64"),
     (0xA8, "", "f:i", "i32.trunc_f32_s i32.trunc_f32_u"),
     (0xAA, "", "F:i", "i32.trunc_f64_s i32.trunc_f64_u"),
@@ -207,10 +204,10 @@ ATOMIC: tuple[Row, ...] = (
     (0xFE0019, "m", "ii:", "i32.atomic.store8 i32.atomic.store16"),
     (0xFE001B, "m", "iI:", "i64.atomic.store8 i64.atomic.store16 i64.atomic.store32"),
     *_read_modify_write(),
-    (0xFE004F, "bu", "", _each("global.atomic", "get set " + _ATOMIC_FIELD)),
-    (0xFE0058, "bu", "", _each("table.atomic", "get set rmw.xchg rmw.cmpxchg")),
-    (0xFE005C, "buu", "", _each("struct.atomic", "get get_s get_u set " + _ATOMIC_FIELD)),
-    (0xFE0067, "bu", "", _each("array.atomic", "get get_s get_u set " + _ATOMIC_FIELD)),
+    (0xFE004F, "bu", "", each("global.atomic", "get set " + _ATOMIC_FIELD)),
+    (0xFE0058, "bu", "", each("table.atomic", "get set rmw.xchg rmw.cmpxchg")),
+    (0xFE005C, "buu", "", each("struct.atomic", "get get_s get_u set " + _ATOMIC_FIELD)),
+    (0xFE0067, "bu", "", each("array.atomic", "get get_s get_u set " + _ATOMIC_FIELD)),
     (0xFE0072, "", "i:r", "ref.i31_shared"),
 )
 
@@ -231,6 +228,12 @@ for _first, _shape, _signature, _names in (*CONTROL, *NUMERIC, *GC, *BULK, *SIMD
 
 CODES: dict[str, int] = {name: code for code, name in NAMES.items()}
 """The opcode of a name."""
+
+
+def code_bytes(code: int) -> bytes:
+    """An opcode as it stands in a module."""
+    prefix, number = code >> 16, code & 0xFFFF
+    return bytes((prefix,)) + leb.unsigned(number) if prefix else bytes((number,))
 
 
 def codes(names: str) -> frozenset[int]:

@@ -14,16 +14,17 @@ _BINARY_FLOAT = "add sub mul div min max pmin pmax"
 _WIDENED = "load8x8_s load8x8_u load16x4_s load16x4_u load32x2_s load32x2_u"
 
 
-def _each(type_: str, names: str) -> str:
+def each(type_: str, names: str) -> str:
+    """Names of instructions on one type."""
     return " ".join(f"{type_}.{name}" for name in names.split())
 
 
 MEMORY = (
-    (0xFD0000, "m", "i:v", _each("v128", f"load {_WIDENED}")),
-    (0xFD0007, "m", "i:v", _each("v128", "load8_splat load16_splat load32_splat load64_splat")),
+    (0xFD0000, "m", "i:v", each("v128", f"load {_WIDENED}")),
+    (0xFD0007, "m", "i:v", each("v128", "load8_splat load16_splat load32_splat load64_splat")),
     (0xFD000B, "m", "iv:", "v128.store"),
-    (0xFD0054, "mb", "iv:v", _each("v128", "load8_lane load16_lane load32_lane load64_lane")),
-    (0xFD0058, "mb", "iv:", _each("v128", "store8_lane store16_lane store32_lane store64_lane")),
+    (0xFD0054, "mb", "iv:v", each("v128", "load8_lane load16_lane load32_lane load64_lane")),
+    (0xFD0058, "mb", "iv:", each("v128", "store8_lane store16_lane store32_lane store64_lane")),
     (0xFD005C, "m", "i:v", "v128.load32_zero v128.load64_zero"),
 )
 
@@ -50,11 +51,11 @@ LANES = (
 )
 
 BITS = (
-    (0xFD0023, "", "vv:v", _each("i8x16", _COMPARE)),
-    (0xFD002D, "", "vv:v", _each("i16x8", _COMPARE)),
-    (0xFD0037, "", "vv:v", _each("i32x4", _COMPARE)),
-    (0xFD0041, "", "vv:v", _each("f32x4", _COMPARE_FLOAT)),
-    (0xFD0047, "", "vv:v", _each("f64x2", _COMPARE_FLOAT)),
+    (0xFD0023, "", "vv:v", each("i8x16", _COMPARE)),
+    (0xFD002D, "", "vv:v", each("i16x8", _COMPARE)),
+    (0xFD0037, "", "vv:v", each("i32x4", _COMPARE)),
+    (0xFD0041, "", "vv:v", each("f32x4", _COMPARE_FLOAT)),
+    (0xFD0047, "", "vv:v", each("f64x2", _COMPARE_FLOAT)),
     (0xFD004D, "", "v:v", "v128.not"),
     (0xFD004E, "", "vv:v", "v128.and v128.andnot v128.or v128.xor"),
     (0xFD0052, "", "vvv:v", "v128.bitselect"),
@@ -68,13 +69,13 @@ BYTES = (
     (0xFD0065, "", "vv:v", "i8x16.narrow_i16x8_s i8x16.narrow_i16x8_u"),
     (0xFD0067, "", "v:v", "f32x4.ceil f32x4.floor f32x4.trunc f32x4.nearest"),
     (0xFD006B, "", "vi:v", "i8x16.shl i8x16.shr_s i8x16.shr_u"),
-    (0xFD006E, "", "vv:v", _each("i8x16", _ARITHMETIC)),
+    (0xFD006E, "", "vv:v", each("i8x16", _ARITHMETIC)),
     (0xFD0074, "", "v:v", "f64x2.ceil f64x2.floor"),
     (0xFD0076, "", "vv:v", "i8x16.min_s i8x16.min_u i8x16.max_s i8x16.max_u"),
     (0xFD007A, "", "v:v", "f64x2.trunc"),
     (0xFD007B, "", "vv:v", "i8x16.avgr_u"),
-    (0xFD007C, "", "v:v", _each("i16x8", "extadd_pairwise_i8x16_s extadd_pairwise_i8x16_u")),
-    (0xFD007E, "", "v:v", _each("i32x4", "extadd_pairwise_i16x8_s extadd_pairwise_i16x8_u")),
+    (0xFD007C, "", "v:v", each("i16x8", "extadd_pairwise_i8x16_s extadd_pairwise_i8x16_u")),
+    (0xFD007E, "", "v:v", each("i32x4", "extadd_pairwise_i16x8_s extadd_pairwise_i16x8_u")),
 )
 
 WORDS = (
@@ -82,38 +83,38 @@ WORDS = (
     (0xFD0082, "", "vv:v", "i16x8.q15mulr_sat_s"),
     (0xFD0083, "", "v:i", "i16x8.all_true i16x8.bitmask"),
     (0xFD0085, "", "vv:v", "i16x8.narrow_i32x4_s i16x8.narrow_i32x4_u"),
-    (0xFD0087, "", "v:v", _each("i16x8", _HALVES.format("i8x16"))),
+    (0xFD0087, "", "v:v", each("i16x8", _HALVES.format("i8x16"))),
     (0xFD008B, "", "vi:v", "i16x8.shl i16x8.shr_s i16x8.shr_u"),
-    (0xFD008E, "", "vv:v", _each("i16x8", _ARITHMETIC)),
+    (0xFD008E, "", "vv:v", each("i16x8", _ARITHMETIC)),
     (0xFD0094, "", "v:v", "f64x2.nearest"),
-    (0xFD0095, "", "vv:v", _each("i16x8", "mul min_s min_u max_s max_u")),
+    (0xFD0095, "", "vv:v", each("i16x8", "mul min_s min_u max_s max_u")),
     (0xFD009B, "", "vv:v", "i16x8.avgr_u"),
-    (0xFD009C, "", "vv:v", _each("i16x8", _PRODUCTS.format("i8x16"))),
+    (0xFD009C, "", "vv:v", each("i16x8", _PRODUCTS.format("i8x16"))),
     (0xFD00A0, "", "v:v", "i32x4.abs i32x4.neg"),
     (0xFD00A3, "", "v:i", "i32x4.all_true i32x4.bitmask"),
-    (0xFD00A7, "", "v:v", _each("i32x4", _HALVES.format("i16x8"))),
+    (0xFD00A7, "", "v:v", each("i32x4", _HALVES.format("i16x8"))),
     (0xFD00AB, "", "vi:v", "i32x4.shl i32x4.shr_s i32x4.shr_u"),
     (0xFD00AE, "", "vv:v", "i32x4.add"),
     (0xFD00B1, "", "vv:v", "i32x4.sub"),
-    (0xFD00B5, "", "vv:v", _each("i32x4", "mul min_s min_u max_s max_u dot_i16x8_s")),
-    (0xFD00BC, "", "vv:v", _each("i32x4", _PRODUCTS.format("i16x8"))),
+    (0xFD00B5, "", "vv:v", each("i32x4", "mul min_s min_u max_s max_u dot_i16x8_s")),
+    (0xFD00BC, "", "vv:v", each("i32x4", _PRODUCTS.format("i16x8"))),
     (0xFD00C0, "", "v:v", "i64x2.abs i64x2.neg"),
     (0xFD00C3, "", "v:i", "i64x2.all_true i64x2.bitmask"),
-    (0xFD00C7, "", "v:v", _each("i64x2", _HALVES.format("i32x4"))),
+    (0xFD00C7, "", "v:v", each("i64x2", _HALVES.format("i32x4"))),
     (0xFD00CB, "", "vi:v", "i64x2.shl i64x2.shr_s i64x2.shr_u"),
     (0xFD00CE, "", "vv:v", "i64x2.add"),
     (0xFD00D1, "", "vv:v", "i64x2.sub"),
-    (0xFD00D5, "", "vv:v", _each("i64x2", "mul eq ne lt_s gt_s le_s ge_s")),
-    (0xFD00DC, "", "vv:v", _each("i64x2", _PRODUCTS.format("i32x4"))),
+    (0xFD00D5, "", "vv:v", each("i64x2", "mul eq ne lt_s gt_s le_s ge_s")),
+    (0xFD00DC, "", "vv:v", each("i64x2", _PRODUCTS.format("i32x4"))),
 )
 
 FLOATS = (
     (0xFD00E0, "", "v:v", "f32x4.abs f32x4.neg"),
     (0xFD00E3, "", "v:v", "f32x4.sqrt"),
-    (0xFD00E4, "", "vv:v", _each("f32x4", _BINARY_FLOAT)),
+    (0xFD00E4, "", "vv:v", each("f32x4", _BINARY_FLOAT)),
     (0xFD00EC, "", "v:v", "f64x2.abs f64x2.neg"),
     (0xFD00EF, "", "v:v", "f64x2.sqrt"),
-    (0xFD00F0, "", "vv:v", _each("f64x2", _BINARY_FLOAT)),
+    (0xFD00F0, "", "vv:v", each("f64x2", _BINARY_FLOAT)),
     (0xFD00F8, "", "v:v", "i32x4.trunc_sat_f32x4_s i32x4.trunc_sat_f32x4_u"),
     (0xFD00FA, "", "v:v", "f32x4.convert_i32x4_s f32x4.convert_i32x4_u"),
     (0xFD00FC, "", "v:v", "i32x4.trunc_sat_f64x2_s_zero i32x4.trunc_sat_f64x2_u_zero"),
@@ -135,11 +136,5 @@ RELAXED = (
 )
 
 SIMD: tuple[tuple[int, str, str, str], ...] = (
-    *MEMORY,
-    *LANES,
-    *BITS,
-    *BYTES,
-    *WORDS,
-    *FLOATS,
-    *RELAXED,
+    *(*MEMORY, *LANES, *BITS, *BYTES, *WORDS, *FLOATS, *RELAXED),
 )

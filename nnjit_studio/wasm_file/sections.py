@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nnjit_studio.wasm_file.leb import unsigned
+from nnjit_studio.wasm_file.module import MAGIC, SECTIONS
+
+
+def number_of(name: str) -> int:
+    return SECTIONS.index(name)
+
+
+def module_of(entries: Mapping[str, Sequence[bytes]]) -> bytes:
+    """A whole module with these entries of sections, which stand in the order of the format."""
+    parts = (section(number_of(name), vector(items)) for name, items in entries.items())
+    return MAGIC + b"".join(parts)
 
 
 def sized(payload: bytes) -> bytes:

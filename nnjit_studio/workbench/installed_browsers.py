@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from nnjit_studio.analysis.browsers import BrowserComparison
+from nnjit_studio.analysis.browsers.comparison import BrowserComparison
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.runner.kept_page import keep_page
 from nnjit_studio.support.phases import OnPhase

@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from nnjit_studio.analysis.browsers import BrowserComparison, Crossing, Winner
+from nnjit_studio.analysis.browsers.comparison import BrowserComparison
+from nnjit_studio.analysis.browsers.crossing import Crossing, Winner
 from nnjit_studio.errors import UserError
 from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.support.phases import OnPhase

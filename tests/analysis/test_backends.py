@@ -13,7 +13,7 @@ import pytest
 from profiles import GRAPH, PLAN
 
 from nnjit_studio.analysis.backends import BackendComparison, Side, StepPair, as_text, why
-from nnjit_studio.analysis.profile import Steady
+from nnjit_studio.analysis.profile.records import Steady
 from nnjit_studio.errors import UserError
 from nnjit_studio.records import DeviceProfile, Inference
 from nnjit_studio.records.backend import WASM, Backend

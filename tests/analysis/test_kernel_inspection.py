@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from profiles import DEVICE
 
-from nnjit_studio.analysis.kernel import KernelInspection, as_text, changes, inspect_kernel
+from nnjit_studio.analysis.kernel.changes import as_text, changes
+from nnjit_studio.analysis.kernel.kernel import KernelInspection, inspect_kernel
 from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES
 from nnjit_studio.compiler.process.inspection import kernel_texts
 from nnjit_studio.compiler.process.results import KernelTexts

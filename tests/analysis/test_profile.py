@@ -12,20 +12,14 @@ from typing import Any
 import pytest
 from profiles import BANDWIDTH, GRAPH, PLAN, TRANSPOSE, profile
 
-from nnjit_studio.analysis.profile import (
-    ModelProfile,
-    as_text,
-    compare,
-    findings,
-    load,
-    node_data,
-    renderer_memory,
-)
-from nnjit_studio.analysis.profile.compare import as_csv, as_markdown, headline
+from nnjit_studio.analysis.profile.compare import as_csv, as_markdown, compare, headline, load
 from nnjit_studio.analysis.profile.compare import as_text as comparison_text
-from nnjit_studio.analysis.profile.findings import only_moves
-from nnjit_studio.analysis.profile.records import Steady
+from nnjit_studio.analysis.profile.findings import findings, only_moves
+from nnjit_studio.analysis.profile.memory import renderer_memory
+from nnjit_studio.analysis.profile.node_data import node_data
+from nnjit_studio.analysis.profile.records import ModelProfile, Steady
 from nnjit_studio.analysis.profile.rows import bytes_moved
+from nnjit_studio.analysis.profile.text import as_text
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import TensorSpec, Workload
 from nnjit_studio.model.memory import check_fits, forecast, live_bytes

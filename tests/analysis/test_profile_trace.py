@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from profiles import profile
 
-from nnjit_studio.analysis.profile import trace_events
+from nnjit_studio.analysis.profile.trace import trace_events
 
 EVENTS: list[dict[str, Any]] = trace_events(profile())["traceEvents"]
 PHASES = {"M": set(), "X": {"ts", "dur"}, "C": {"ts"}}

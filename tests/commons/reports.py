@@ -6,7 +6,11 @@ from dataclasses import replace
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from nnjit_studio.commons.report import Finding, Place, Report, Timing
+from nnjit_studio.commons.report.document import Finding, Place, Report, Timing
+from nnjit_studio.commons.report.signed import SignedReport
+from nnjit_studio.commons.server.counting import Arrival
+from nnjit_studio.commons.server.store import Store
+from nnjit_studio.errors import CommonsError
 
 SERVER = "http://127.0.0.1:8123"
 NOW = 1_790_000_000
@@ -44,3 +48,11 @@ def finding(place: Place = PLACE, ms: float = 10.0) -> Finding:
 def report(number: int = 1, ms: float = 10.0, **changes: object) -> Report:
     made = Report(1, SERVER, number, NOW, (finding(ms=ms),))
     return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def accept(store: Store, signed: SignedReport, source: str, now: int) -> bool:
+    """Count one report; False where it was counted before."""
+    (told,) = store.accept_all([Arrival(signed, source, now)])
+    if isinstance(told, CommonsError):
+        raise told
+    return told

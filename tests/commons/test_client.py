@@ -13,25 +13,20 @@ from pathlib import Path
 import pytest
 import uvicorn
 from click.testing import CliRunner
-from reports import GOOD, OTHER, PLACE, finding, key_of, report, timing
+from reports import GOOD, OTHER, PLACE, accept, finding, key_of, report, timing
 from test_database import record
 from tuner_fakes import TUNABLE, Stage
 
 from nnjit_studio.cli import fleet as fleet_verbs
 from nnjit_studio.cli.commons import share as verbs
 from nnjit_studio.cli.commons.known import Known
-from nnjit_studio.commons.client import (
-    Common,
-    Sharing,
-    ask,
-    ask_map,
-    common_of,
-    findings_of,
-    place_of,
-    send,
-)
+from nnjit_studio.commons.client.findings import findings_of, place_of
 from nnjit_studio.commons.client.home import parts_of
-from nnjit_studio.commons.report import Finding, read_signed, sign
+from nnjit_studio.commons.client.maps import Common, ask_map, common_of
+from nnjit_studio.commons.client.sharing import Sharing
+from nnjit_studio.commons.client.web import ask, send
+from nnjit_studio.commons.report.document import Finding
+from nnjit_studio.commons.report.signed import read_signed, sign
 from nnjit_studio.commons.server.app import ServerOptions, Service, application
 from nnjit_studio.commons.server.store import Store
 from nnjit_studio.database import KernelDatabase
@@ -195,7 +190,7 @@ def test_a_cold_device_gets_what_others_found(web: Web) -> None:
     for n in range(1, 7):
         best = tuple(replace(t, ms=t.ms + n * 1e-6) for t in mine.best)
         made = report(server=web.address, findings=(replace(mine, best=best),))
-        web.store.accept(read_signed(sign(made, key_of(n))), f"s{n}", int(time.time()))
+        accept(web.store, read_signed(sign(made, key_of(n))), f"s{n}", int(time.time()))
     told = ask(web.address, mine.place)
     known = Known(told)
     asked: list[tuple[str, str]] = []
@@ -244,7 +239,7 @@ def told_by_six(web: Web, places: dict[str, tuple[str, float]]) -> None:
             for place, s, gain in findings
         )
         made = report(server=web.address, findings=sent)
-        web.store.accept(read_signed(sign(made, key_of(n))), f"s{n}", int(time.time()))
+        accept(web.store, read_signed(sign(made, key_of(n))), f"s{n}", int(time.time()))
 
 
 def session_from(known: Known | None) -> tuple[int, float, Finished]:

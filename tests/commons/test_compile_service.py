@@ -9,9 +9,10 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from nnjit_studio.commons.kernels import Pool, Shelf
 from nnjit_studio.commons.kernels.lots import L1, L2, LISTED, LOT, lots_of
+from nnjit_studio.commons.kernels.pool import Pool
 from nnjit_studio.commons.kernels.programs import FOLDER, Written, write_programs
+from nnjit_studio.commons.kernels.shelf import Shelf
 from nnjit_studio.commons.server.compiled import CompileService
 from nnjit_studio.commons.server.openapi import document
 from nnjit_studio.compiler.process.client import CompileProcess

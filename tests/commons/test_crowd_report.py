@@ -10,16 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reports import GOOD, NOW, OTHER, PLACE, SERVER, finding, key_of, report, timing
 
-from nnjit_studio.commons.report import (
-    Finding,
-    Place,
-    Report,
-    check_fresh,
-    check_order,
-    read_signed,
-    sign,
-)
-from nnjit_studio.commons.report.signed import MOST_BYTES, encode
+from nnjit_studio.commons.report.document import Finding, Place, Report
+from nnjit_studio.commons.report.freshness import check_fresh, check_order
+from nnjit_studio.commons.report.signed import MOST_BYTES, encode, read_signed, sign
 from nnjit_studio.errors import CommonsError
 
 DATA = sign(report(), key_of(1))

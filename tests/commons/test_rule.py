@@ -6,15 +6,10 @@ import random
 
 import pytest
 
-from nnjit_studio.commons.rule import (
-    FEWEST,
-    Ballot,
-    believe,
-    extended_space,
-    kept_promise,
-    two_levels,
-    weights_of,
-)
+from nnjit_studio.commons.rule.ballot import Ballot
+from nnjit_studio.commons.rule.belief import FEWEST, believe, two_levels
+from nnjit_studio.commons.rule.extended import extended_space, kept_promise
+from nnjit_studio.commons.rule.residuals import weights_of
 
 TRUE = {"a": 2.0, "b": 1.9, "c": 1.7, "d": 1.5, "e": 1.4, "f": 0.5}
 

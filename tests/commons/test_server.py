@@ -15,14 +15,14 @@ import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from reports import GOOD, NOW, OTHER, PLACE, SERVER, finding, key_of, report
+from reports import GOOD, NOW, OTHER, PLACE, SERVER, accept, finding, key_of, report
 from starlette.testclient import TestClient
 from waiting import PATIENCE_S
 
-from nnjit_studio.commons.report import read_signed, sign
 from nnjit_studio.commons.report.buckets import bucket_of
-from nnjit_studio.commons.rule import Ballot
-from nnjit_studio.commons.server.answers import HOME_FIELDS
+from nnjit_studio.commons.report.document import HOME
+from nnjit_studio.commons.report.signed import read_signed, sign
+from nnjit_studio.commons.rule.ballot import Ballot
 from nnjit_studio.commons.server.app import ServerOptions, Service, application
 from nnjit_studio.commons.server.counting import MOST_A_DAY, Arrival, QuotaError, put_all
 from nnjit_studio.commons.server.intake import Intake
@@ -32,7 +32,7 @@ from nnjit_studio.commons.server.throttle import Throttle
 from nnjit_studio.commons.server.transfer import export_commons, import_commons
 from nnjit_studio.errors import CommonsError
 
-ASKED = {name: str(getattr(PLACE, name)) for name in HOME_FIELDS}
+ASKED = {name: str(getattr(PLACE, name)) for name in HOME}
 OPTIONS = ServerOptions(SERVER, admin_token="open sesame", rate=1000, burst=10_000)
 
 
@@ -45,7 +45,7 @@ def client(store: Store, address: str = "192.0.2.1", **changes: object) -> TestC
 def fill(store: Store, devices: int = 7, first: int = 1) -> None:
     for n in range(first, first + devices):
         signed = read_signed(sign(report(ms=10 + n / 100), key_of(n)))
-        assert store.accept(signed, store.source(f"10.0.{n}.1"), NOW)
+        assert accept(store, signed, store.source(f"10.0.{n}.1"), NOW)
 
 
 def test_the_schema_is_what_the_steps_make(store: Store) -> None:
@@ -83,7 +83,7 @@ def test_a_database_that_died_acknowledges_nothing(tmp_path: Path) -> None:
 def test_the_same_report_many_times_at_once_counts_once(store: Store) -> None:
     signed = read_signed(sign(report(), key_of(1)))
     with ThreadPoolExecutor(8) as pool:
-        new = list(pool.map(lambda _: store.accept(signed, "s", NOW), range(24)))
+        new = list(pool.map(lambda _: accept(store, signed, "s", NOW), range(24)))
     assert new.count(True) == 1 and store.counts()["ballots"] == 1
 
 
@@ -156,7 +156,7 @@ def test_a_kernel_is_told_from_five_sources_on(store: Store) -> None:
         kernel = told.json()["kernels"][0]
         assert kernel["dims"] == PLACE.dims and kernel["belief"]["best"][0]["settings"] == GOOD
         assert kernel["belief"]["best"][0]["speedup"] == pytest.approx(2.0)
-        assert set(told.json()["device"]) == set(HOME_FIELDS), "a question betrays no shape"
+        assert set(told.json()["device"]) == set(HOME), "a question betrays no shape"
         like = web.get("/kernels", params={**ASKED, "device": "f" * 16}).json()["kernels"][0]
         assert like["belief"]["of_family"]
         assert web.get("/kernels", params={**ASKED, "tier": "simd128"}).json()["kernels"] == []
@@ -232,11 +232,11 @@ def test_sources_devices_and_the_whole_server_have_limits(store: Store) -> None:
     busy = client(store, at_once=0).post("/reports", content=b"{}")
     assert busy.status_code == 503 and busy.headers["retry-after"]
     for number in range(1, MOST_A_DAY + 1):
-        assert store.accept(read_signed(sign(report(number), key_of(1))), "s", NOW)
+        assert accept(store, read_signed(sign(report(number), key_of(1))), "s", NOW)
     over = read_signed(sign(report(MOST_A_DAY + 1), key_of(1)))
     with pytest.raises(QuotaError):
-        store.accept(over, "s", NOW)
-    assert store.accept(over, "s", NOW + 86_400)
+        accept(store, over, "s", NOW)
+    assert accept(store, over, "s", NOW + 86_400)
 
 
 def test_a_source_gets_its_share_back_in_time() -> None:
@@ -294,7 +294,7 @@ def test_old_ballots_are_forgotten(store: Store) -> None:
 def test_the_commons_travel_as_one_file(store: Store, tmp_path: Path) -> None:
     fill(store)
     rare = report(findings=(finding(replace(PLACE, dims="7x7x7")),))
-    store.accept(read_signed(sign(rare, key_of(50))), "s", NOW)
+    accept(store, read_signed(sign(rare, key_of(50))), "s", NOW)
     file = tmp_path / "commons.jsonl"
     assert export_commons(store, file) == 7
     text = file.read_text()

@@ -15,7 +15,7 @@ import httpx2
 import trustme
 from reports import key_of, report
 
-from nnjit_studio.commons.report import sign
+from nnjit_studio.commons.report.signed import sign
 from nnjit_studio.commons.server.store import Store
 
 

@@ -24,8 +24,9 @@ from nnjit_studio.advice.errors import judge
 from nnjit_studio.advice.records import MEASURED, MEASURING
 from nnjit_studio.analysis.backends import BackendComparison, Side, StepPair
 from nnjit_studio.analysis.diff import TOLERANCE, Diff, Missing, Placed, TensorDiff, compare
-from nnjit_studio.analysis.kernel import inspect_kernel
-from nnjit_studio.analysis.profile import MeasuredMemory, ModelProfile, Steady, StepProfile
+from nnjit_studio.analysis.kernel.kernel import inspect_kernel
+from nnjit_studio.analysis.profile.memory import MeasuredMemory
+from nnjit_studio.analysis.profile.records import ModelProfile, Steady, StepProfile
 from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES
 from nnjit_studio.compiler.process.inspection import kernel_texts
 from nnjit_studio.compiler.spelling import program_for

@@ -12,7 +12,7 @@ from PySide6.QtGui import QColor, QContextMenuEvent, QGuiApplication
 from PySide6.QtWidgets import QMenu
 
 from nnjit_studio.analysis.diff import merged
-from nnjit_studio.analysis.profile import ModelProfile
+from nnjit_studio.analysis.profile.records import ModelProfile
 from nnjit_studio.errors import ModelError
 from nnjit_studio.ui.diff.dock import BAD, FIRST_BAD, NOT_COMPARED, WITHIN, rows_of
 from nnjit_studio.ui.dock.job_table import NO_MODEL, OUTDATED

@@ -11,8 +11,12 @@ from gui_fakes import record
 from PySide6.QtCore import QSettings, Qt
 from PySide6.QtTest import QTest
 
-from nnjit_studio.commons.client import CONSENT, Elsewhere, Sharing, Told, consent
-from nnjit_studio.commons.report import read_signed
+from nnjit_studio.commons.client import consent
+from nnjit_studio.commons.client.consent import CONSENT
+from nnjit_studio.commons.client.maps import Elsewhere
+from nnjit_studio.commons.client.sharing import Sharing
+from nnjit_studio.commons.client.web import Told
+from nnjit_studio.commons.report.signed import read_signed
 from nnjit_studio.database import Measurement
 from nnjit_studio.device.host import host_profile
 from nnjit_studio.errors import CommonsError

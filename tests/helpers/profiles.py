@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from nnjit_studio.analysis.profile import (
-    MeasuredMemory,
-    ModelProfile,
-    Steady,
-    step_rows,
-)
+from nnjit_studio.analysis.profile.memory import MeasuredMemory
+from nnjit_studio.analysis.profile.records import ModelProfile, Steady
+from nnjit_studio.analysis.profile.rows import step_rows
 from nnjit_studio.model import (
     Graph,
     Node,

@@ -14,7 +14,7 @@ from nnjit_studio.compiler.wasm.ir import Function, i32
 from nnjit_studio.foreign_wasm.live import layout
 from nnjit_studio.foreign_wasm.live.dispatch import dispatch_module
 from nnjit_studio.foreign_wasm.live.rewrite import swappable
-from nnjit_studio.foreign_wasm.turbo.kernels.module import donor_module, module_of
+from nnjit_studio.foreign_wasm.turbo.kernels.module import donor_module, kernel_module
 from nnjit_studio.foreign_wasm.turbo.kernels.sgemm import PARAMS, Mode, Tile, sgemm
 from nnjit_studio.support.programs import find_program
 from nnjit_studio.wasm_file import edit
@@ -39,7 +39,7 @@ def modules(tmp_path: Path) -> Path:
         "fused": donor_module(tile, True, False),
         "own": donor_module(tile, False, False),
         "own_fused": donor_module(tile, True, False),
-        "swapped": module_of(swapped, False),
+        "swapped": kernel_module(swapped, False),
         "dispatch": dispatch_module(2),
     }
     for name, data in made.items():

@@ -15,7 +15,9 @@ import pytest
 from numpy.typing import NDArray
 from profiles import BANDWIDTH, DEVICE, GRAPH, MATMUL, PLAN, TRANSPOSE
 
-from nnjit_studio.analysis.profile import ModelProfile, findings, trace_events
+from nnjit_studio.analysis.profile.findings import findings
+from nnjit_studio.analysis.profile.records import ModelProfile
+from nnjit_studio.analysis.profile.trace import trace_events
 from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.errors import ModelError, PageError, UserError
 from nnjit_studio.records import Inference, Pulse, Tap

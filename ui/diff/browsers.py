@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnjit_studio.analysis.browsers import BrowserComparison, Ratio
+from nnjit_studio.analysis.browsers.comparison import BrowserComparison
+from nnjit_studio.analysis.browsers.crossing import Ratio
 from nnjit_studio.analysis.browsers.tables import headline
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.ui.dock.host import Host

@@ -10,7 +10,7 @@ from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtWidgets import QLabel, QStackedLayout, QTabWidget
 
 from nnjit_studio.analysis.diff import Diff, merged
-from nnjit_studio.analysis.profile import load
+from nnjit_studio.analysis.profile.compare import load
 from nnjit_studio.model import Node
 from nnjit_studio.model.survey import Survey
 from nnjit_studio.ui.graph.boxes import Box, Sheet

@@ -9,8 +9,8 @@ from functools import cached_property
 
 from nnjit_studio.analysis.backends import BackendComparison
 from nnjit_studio.analysis.diff import Diff
-from nnjit_studio.analysis.profile import ModelProfile
 from nnjit_studio.analysis.profile.findings import only_moves
+from nnjit_studio.analysis.profile.records import ModelProfile
 from nnjit_studio.analysis.profile.rows import bytes_moved
 from nnjit_studio.model import Graph, Node, Workload
 from nnjit_studio.ui.state.workload import WorkloadProgress

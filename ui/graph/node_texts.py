@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 from nnjit_studio.analysis.diff import Diff
-from nnjit_studio.analysis.profile import ModelProfile
+from nnjit_studio.analysis.profile.records import ModelProfile
 from nnjit_studio.model import Graph, GraphPass, Node
 from nnjit_studio.model.readable import words_of
 from nnjit_studio.records import TuningRecord

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import QTabWidget
 
-from nnjit_studio.analysis.kernel import KernelInspection
+from nnjit_studio.analysis.kernel.kernel import KernelInspection
 from nnjit_studio.errors import NnjitError
 from nnjit_studio.records import TuningRecord
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nnjit_studio.analysis.kernel import KernelInspection
+from nnjit_studio.analysis.kernel.kernel import KernelInspection
 from nnjit_studio.tuner.events import Measured
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.tables import Column

@@ -9,7 +9,7 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtGui import QColor
 
-from nnjit_studio.analysis.kernel import Limits
+from nnjit_studio.analysis.kernel.kernel import Limits
 from nnjit_studio.ui.widgets.plots import PlotPanel, Table, pen, use_log_axes
 from nnjit_studio.ui.widgets.theme import Theme
 

@@ -12,8 +12,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from nnjit_studio.analysis.kernel import KernelInspection, PassStep, as_text
-from nnjit_studio.analysis.kernel.changes import ADDED, REMOVED, SAME
+from nnjit_studio.analysis.kernel.changes import ADDED, REMOVED, SAME, as_text
+from nnjit_studio.analysis.kernel.kernel import KernelInspection, PassStep
 from nnjit_studio.analysis.kernel.line_map import Partners
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.code_view import CodeView

@@ -6,14 +6,8 @@ from pathlib import Path
 
 from PySide6.QtCore import Signal
 
-from nnjit_studio.analysis.profile import (
-    Comparison,
-    ModelProfile,
-    StepDelta,
-    compare,
-    headline,
-    load,
-)
+from nnjit_studio.analysis.profile.compare import Comparison, StepDelta, compare, headline, load
+from nnjit_studio.analysis.profile.records import ModelProfile
 from nnjit_studio.model.readable import words_of
 from nnjit_studio.records.outcomes import FASTER, NOT_TOLD_APART, SLOWER
 from nnjit_studio.ui.commands import dialogs

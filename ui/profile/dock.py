@@ -7,14 +7,18 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QTabWidget
 
-from nnjit_studio.analysis.profile import (
+from nnjit_studio.analysis.profile.findings import (
+    DEVICE,
+    DIFF,
+    LEDGER,
+    MEMORY,
+    TUNE,
     Finding,
-    MeasuredMemory,
-    ModelProfile,
     ranked,
-    trace_events,
 )
-from nnjit_studio.analysis.profile.findings import DEVICE, DIFF, LEDGER, MEMORY, TUNE
+from nnjit_studio.analysis.profile.memory import MeasuredMemory
+from nnjit_studio.analysis.profile.records import ModelProfile
+from nnjit_studio.analysis.profile.trace import trace_events
 from nnjit_studio.model.readable import words_of
 from nnjit_studio.support.files import write_json
 from nnjit_studio.ui.dock.host import Host

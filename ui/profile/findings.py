@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QScrollArea
 
-from nnjit_studio.analysis.profile import Finding
-from nnjit_studio.analysis.profile.findings import DEVICE, DIFF, LEDGER, MEMORY, SHOW, TUNE
+from nnjit_studio.analysis.profile.findings import DEVICE, DIFF, LEDGER, MEMORY, SHOW, TUNE, Finding
 from nnjit_studio.ui.state.window_words import in_window
 from nnjit_studio.ui.widgets.panel import Panel, hbox, push_button, vbox
 

@@ -9,8 +9,8 @@ from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QHelpEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy, QToolTip
 
-from nnjit_studio.analysis.profile import ModelProfile
 from nnjit_studio.analysis.profile.findings import IN_THE_PAGE, in_the_studio, kind_of
+from nnjit_studio.analysis.profile.records import ModelProfile
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import quiet
 from nnjit_studio.ui.widgets.panel import Panel, hbox, named, push_button, scaled_font, vbox

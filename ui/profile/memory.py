@@ -6,7 +6,7 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QPointF
 
-from nnjit_studio.analysis.profile import ModelProfile
+from nnjit_studio.analysis.profile.records import ModelProfile
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import ElidedLabel
 from nnjit_studio.ui.widgets.plots import PlotPanel, Table, pen, steps

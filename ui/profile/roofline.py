@@ -6,7 +6,7 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtGui import QResizeEvent
 
-from nnjit_studio.analysis.profile import ModelProfile, StepProfile
+from nnjit_studio.analysis.profile.records import ModelProfile, StepProfile
 from nnjit_studio.ui.widgets.plots import Array, PlotPanel, Table, pen, use_log_axes
 from nnjit_studio.ui.widgets.theme import Theme
 

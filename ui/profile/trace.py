@@ -7,7 +7,8 @@ from dataclasses import replace
 from PySide6.QtCore import QSignalBlocker
 from PySide6.QtWidgets import QLineEdit
 
-from nnjit_studio.analysis.profile import ModelProfile, trace_events
+from nnjit_studio.analysis.profile.records import ModelProfile
+from nnjit_studio.analysis.profile.trace import trace_events
 from nnjit_studio.ui.profile.timeline import Timeline, Track, processes
 from nnjit_studio.ui.widgets.labels import SteadyLabel, quiet
 from nnjit_studio.ui.widgets.panel import Panel, chooser, hbox, named, push_button, vbox

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nnjit_studio.commons.client import Elsewhere, ask_map, common_of
 from nnjit_studio.commons.client.home import home_of
-from nnjit_studio.commons.report import Place
+from nnjit_studio.commons.client.maps import Elsewhere, ask_map, common_of
+from nnjit_studio.commons.report.document import Place
 from nnjit_studio.errors import UserError
 from nnjit_studio.ui.state.jobs import JobProblem, reader
 from nnjit_studio.ui.state.session import StudioSession

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from nnjit_studio.commons.client import user_sharing
+from nnjit_studio.commons.client.consent import user_sharing
 from nnjit_studio.database import Measurement
 from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.dock.feature import COMPARE, TUNE, Action, Feature

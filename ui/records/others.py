@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from PySide6.QtCore import QSettings, QTimer
 from PySide6.QtWidgets import QCheckBox, QLineEdit, QWidget
 
-from nnjit_studio.commons.client import Told, ask_all
 from nnjit_studio.commons.client.home import home_of, parts_of
+from nnjit_studio.commons.client.web import Told, ask_all
 from nnjit_studio.database import Measurement
 from nnjit_studio.errors import UserError
 from nnjit_studio.records.outcomes import TIMED

@@ -17,7 +17,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from nnjit_studio.commons.client import CONSENT, Offer, Sharing, accept, offer
+from nnjit_studio.commons.client.consent import CONSENT, Offer, accept, offer
+from nnjit_studio.commons.client.sharing import Sharing
 from nnjit_studio.device.host import host_profile
 from nnjit_studio.ui.state.jobs import JobProblem, reader
 from nnjit_studio.ui.state.services import Records

@@ -11,7 +11,7 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 
 from nnjit_studio.advice.records import Advice, Row
-from nnjit_studio.analysis.profile import ModelProfile
+from nnjit_studio.analysis.profile.records import ModelProfile
 from nnjit_studio.errors import UserError
 from nnjit_studio.generation.session import TextEvent, TextSession
 from nnjit_studio.model.feeds import Feeds

@@ -13,7 +13,7 @@ from typing import Any
 
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.pages.opening import Opening, in_browser
-from nnjit_studio.foreign_wasm.inspection.cost.find import find_engine
+from nnjit_studio.foreign_wasm.inspection.cost.in_browser import find_engine
 from nnjit_studio.foreign_wasm.inspection.cost.measure import isolated, traced
 from nnjit_studio.foreign_wasm.inspection.cost.records import CompileCost
 from nnjit_studio.foreign_wasm.inspection.cost.shells import find_shell

@@ -17,19 +17,6 @@ from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.tables import Column, TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 
-WORDS = {
-    "not-understood": "not understood",
-    "body-refused": "refused: too large",
-    "locals-refused": "refused: locals",
-    "jumps-refused": "refused: jump table",
-    "large-body": "large body",
-    "blocks-by-values": "slow to compile",
-    "many-locals": "many locals",
-    "long-jump-table": "long jump table",
-    "vector-spills": "spills",
-}
-"""A finding in the fewest words, by its rule."""
-assert WORDS.keys() == RULES.keys()
 BAD = (*REFUSED, "vector-spills")
 """Rules whose functions run slowly or not at all; the others cost time to compile."""
 
@@ -54,7 +41,7 @@ def rows_of(survey: Survey, tiers: Tiers) -> list[Row]:
     findings = ranked(survey)
     found: dict[int, list[str]] = {}
     for finding in sorted(findings, key=lambda f: f.rule not in BAD):
-        found.setdefault(finding.function, []).append(WORDS[finding.rule])
+        found.setdefault(finding.function, []).append(RULES[finding.rule][0])
     bad = {finding.function for finding in findings if finding.rule in BAD}
     return [
         Row(
@@ -151,7 +138,7 @@ def finding_columns(survey: Survey, found: Sequence[Finding]) -> tuple[Column, .
     return (
         Column("function", lambda w: w.function, str, True, width=66),
         *((name,) if any(survey.name(f.function) for f in found) else ()),
-        Column("finding", lambda w: WORDS[w.rule], width=130, tone=_finding_tone),
+        Column("finding", lambda w: RULES[w.rule][0], width=130, tone=_finding_tone),
         Column("in words", lambda w: w.text, width=700),
     )
 

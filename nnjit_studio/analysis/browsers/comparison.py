@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -143,25 +143,3 @@ class BrowserComparison:
             "common": [asdict(c) for c in self.common],
             "costs": [asdict(c) for c in self.costs],
         }
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> BrowserComparison:
-        """Of what :meth:`to_json` gave.
-
-        Raises
-        ------
-        KeyError, TypeError
-            When it is something else.
-        """
-        crossings = [
-            Crossing(**{**c, "own_ms": tuple(c["own_ms"]), "other_ms": tuple(c["other_ms"])})
-            for c in document["crossings"]
-        ]
-        winners: Sequence[Mapping[str, Any]] = document["winners"]
-        return cls(
-            str(document["model"]),
-            tuple(document["browsers"]),
-            dict(document["engines"]),
-            tuple(Winner(**w) for w in winners),
-            tuple(crossings),
-        )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
+from collections.abc import Iterator
 
 from nnjit_studio.analysis.browsers.comparison import BrowserComparison, Common
+from nnjit_studio.support.tables import csv_text, text_table
 
 CSV = ("workload", "browser", "uses", "own settings", "own ms", "settings", "ratio", "low", "high",
        "common", "why not")  # fmt: skip
@@ -28,8 +28,6 @@ def headline(found: BrowserComparison) -> str:
 
 def as_text(found: BrowserComparison) -> str:
     """The answer, and a line for each workload and browser."""
-    from nnjit_studio.support.tables import text_table
-
     rows = [row for common in found.common for row in _lines(found, common)]
     columns = ("workload", "browser", "ms", "its winner", "common settings cost it", "")
     return "\n\n".join((headline(found), text_table(columns, rows, left=(0, 1, 3, 4, 5))))
@@ -51,9 +49,10 @@ def _lines(found: BrowserComparison, common: Common) -> list[tuple[str, ...]]:
 
 def as_csv(found: BrowserComparison) -> str:
     """A line for each workload, browser and winner of any browser."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(CSV)
+    return csv_text(CSV, _rows(found))
+
+
+def _rows(found: BrowserComparison) -> Iterator[tuple[object, ...]]:
     for common in found.common:
         for browser in found.browsers:
             own = found.winner(browser, common.workload)
@@ -66,5 +65,4 @@ def as_csv(found: BrowserComparison) -> str:
                     figures = (1, 1, 1)
                 chosen = "yes" if settings == common.settings else ""
                 why_not = crossed.why_not if crossed else ""
-                writer.writerow((*head, settings, *figures, chosen, why_not))
-    return out.getvalue()
+                yield (*head, settings, *figures, chosen, why_not)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,7 +12,7 @@ from typing import Any
 from nnjit_studio.analysis.profile.records import ModelProfile, StepProfile
 from nnjit_studio.errors import UserError
 from nnjit_studio.records.outcomes import FASTER, NOT_TOLD_APART, SLOWER
-from nnjit_studio.support.tables import text_table
+from nnjit_studio.support.tables import csv_text, text_table
 from nnjit_studio.verdict.text import milliseconds
 
 
@@ -153,15 +151,12 @@ def _cells(comparison: Comparison) -> Iterator[tuple[str, ...]]:
 
 
 def as_csv(comparison: Comparison) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
     # A spreadsheet runs what begins like a formula; names come from a stranger's file.
-    writer.writerows(
+    rows = (
         [f"'{cell}" if i < 2 and cell.startswith(FORMULA) else cell for i, cell in enumerate(row)]
         for row in _cells(comparison)
     )
-    return out.getvalue()
+    return csv_text(COLUMNS, rows)
 
 
 def as_markdown(comparison: Comparison) -> str:

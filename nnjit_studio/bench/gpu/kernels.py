@@ -16,6 +16,7 @@ from onnx import helper
 from nnjit_studio.bench.gpu.page import BenchPage, gpu_page
 from nnjit_studio.bench.options import BenchOptions, Note
 from nnjit_studio.bench.peers.kernels import SHAPES as WASM_SHAPES
+from nnjit_studio.bench.peers.kernels import parse_shapes as parse_named
 from nnjit_studio.bench.statistics import geomean, ratios, spread
 from nnjit_studio.compiler.process.compiler import Compiler
 from nnjit_studio.compiler.spelling import WorkloadSpec, seeded_input
@@ -84,8 +85,7 @@ def parse_shapes(text: str | None) -> list[tuple[str, WorkloadSpec]]:
     UserError
         When one is not a workload, or not a plain product.
     """
-    words = list(SHAPES) if text is None else [w for w in text.split(",") if w]
-    named = [(w, WorkloadSpec.parse(SHAPES.get(w, w))) for w in words]
+    named = parse_named(text, SHAPES)
     for _, spec in named:
         if spec.kind not in KINDS or spec.epilogue:
             raise UserError(

@@ -65,15 +65,22 @@ class Prepared:
     flops: int
 
 
-def parse_shapes(text: str | None) -> list[tuple[str, WorkloadSpec]]:
-    """A comma list of names of :data:`SHAPES` or spellings; all of :data:`SHAPES` without."""
-    words = SHAPES if text is None else [w for w in text.split(",") if w]
-    return [(w, WorkloadSpec.parse(SHAPES.get(w, w))) for w in words]
+def listed(text: str) -> list[str]:
+    """The words of a comma list."""
+    return [word for word in text.split(",") if word]
+
+
+def parse_shapes(
+    text: str | None, known: Mapping[str, str] = SHAPES
+) -> list[tuple[str, WorkloadSpec]]:
+    """A comma list of known names or spellings; all that are known without."""
+    words = known if text is None else listed(text)
+    return [(w, WorkloadSpec.parse(known.get(w, w))) for w in words]
 
 
 def parse_peers(text: str) -> list[str]:
     """A comma list of :data:`PEERS`, or ``none``."""
-    words = [] if text == "none" else [w for w in text.split(",") if w]
+    words = [] if text == "none" else listed(text)
     for word in words:
         if word not in PEERS:
             raise UserError(f"There is no peer {word!r}.", f"Use {', '.join(PEERS)} or none.")

@@ -12,22 +12,17 @@ from typing import Any
 
 from nnjit_studio.bench.conditions import load_average, measured_on
 from nnjit_studio.bench.report import Report, Table
-from nnjit_studio.bench.tuner.mutants import bench_mutants, kernel_of
+from nnjit_studio.bench.tuner.mutants import bench_mutants, kernel_of, space_of
 from nnjit_studio.bench.tuner.program_mutants import make_slower
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.oracle.fixture import make_fixture
 from nnjit_studio.compiler.pipeline.passes import Artifact
 from nnjit_studio.compiler.pipeline.wasm import compile_program
-from nnjit_studio.compiler.recognize.subject import packed_weight
-from nnjit_studio.compiler.recognize.workload import workload_for
-from nnjit_studio.compiler.spelling import program_for
-from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.errors import CompileError
 from nnjit_studio.model import Workload
 from nnjit_studio.records import DeviceProfile, Fixture, Kernel, MeasurePolicy
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.outcomes import COMPARED
-from nnjit_studio.space import build_lite_space
 from nnjit_studio.tuner.evaluator import duel
 from nnjit_studio.tuner.protocols import Runner
 from nnjit_studio.tuner.swap_policy import SwapPolicy, speedup_interval
@@ -116,11 +111,8 @@ def bench_duels(
 
 def make_arena(spec: str, device: DeviceProfile) -> Arena:
     """The workload with the first candidate of its lite space."""
-    program = program_for(spec)
-    subject = subject_of(program)
-    workload = workload_for(program, subject)
-    space = build_lite_space(workload, device, packed_weight(subject) is not None)
-    candidate, tier = space.wasm_candidates[0], device.best_tier
+    program, workload, candidates = space_of(spec, device)
+    candidate, tier = candidates[0], device.best_tier
     fixture = make_fixture(workload.key, program)
     original = compile_program(program, candidate, tier)
     return Arena(workload, program, candidate, tier, fixture, original)

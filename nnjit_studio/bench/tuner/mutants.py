@@ -85,13 +85,19 @@ class Tally:
 def victims(device: DeviceProfile) -> Iterator[Victim]:
     """Matmuls, convolutions and epilogues with their lite spaces; rows by the default schedule."""
     for spec in SPECS:
-        program = program_for(spec)
-        subject = subject_of(program)
-        workload = workload_for(program, subject)
-        space = build_lite_space(workload, device, packed_weight(subject) is not None)
-        yield Victim(workload, program, (None, *space.wasm_candidates))
+        program, workload, candidates = space_of(spec, device)
+        yield Victim(workload, program, (None, *candidates))
     for program in (softmax_program(48, 21), layernorm_program(7, 50)):
         yield Victim(workload_for(program, None), program, (None,))
+
+
+def space_of(spec: str, device: DeviceProfile) -> tuple[Program, Workload, list[Candidate]]:
+    """A workload by its spelling, and the lite space that it has on a device."""
+    program = program_for(spec)
+    subject = subject_of(program)
+    workload = workload_for(program, subject)
+    space = build_lite_space(workload, device, packed_weight(subject) is not None)
+    return program, workload, list(space.wasm_candidates)
 
 
 def bench_mutants(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from nnjit_studio.commons.client import Believed, ask
 from nnjit_studio.commons.client.home import home_of, parts_of
+from nnjit_studio.commons.client.web import Believed, ask
 from nnjit_studio.records import DeviceProfile
 
 MEASURED = 2

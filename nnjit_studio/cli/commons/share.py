@@ -13,7 +13,8 @@ import click
 from nnjit_studio.cli.common import JSON, answer, database_path, note, say
 from nnjit_studio.cli.target_options import OPTIONS
 from nnjit_studio.cli.verbs import argument, option, verb
-from nnjit_studio.commons.client import CONSENT, Sharing, accept, offer, user_sharing
+from nnjit_studio.commons.client.consent import CONSENT, accept, offer, user_sharing
+from nnjit_studio.commons.client.sharing import Sharing
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.device.host import host_profile
 from nnjit_studio.records import TuningRecord

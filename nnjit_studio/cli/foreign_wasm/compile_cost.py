@@ -8,7 +8,7 @@ from pathlib import Path
 from nnjit_studio.cli.common import note
 from nnjit_studio.cli.verbs import COUNT, option
 from nnjit_studio.errors import UserError
-from nnjit_studio.foreign_wasm.inspection.cost.find import find_engine
+from nnjit_studio.foreign_wasm.inspection.cost.in_browser import find_engine
 from nnjit_studio.foreign_wasm.inspection.cost.measure import isolated, traced
 from nnjit_studio.foreign_wasm.inspection.cost.records import CompileCost
 from nnjit_studio.foreign_wasm.inspection.cost.trace import trace_events

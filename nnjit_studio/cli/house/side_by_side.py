@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from nnjit_studio.analysis.browsers import BrowserComparison, as_csv, as_text
+from nnjit_studio.analysis.browsers.comparison import BrowserComparison
+from nnjit_studio.analysis.browsers.tables import as_csv, as_text
 from nnjit_studio.cli.common import INPUTS, JSON, MODEL, answer, note, print_json
 from nnjit_studio.cli.import_options import IMPORTING
 from nnjit_studio.cli.running import workbench

@@ -8,9 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from nnjit_studio.commons.report import Finding, Place, Timing
 from nnjit_studio.commons.report.checks import check_finding
-from nnjit_studio.commons.report.document import MOST_FINDINGS, TOP
+from nnjit_studio.commons.report.document import MOST_FINDINGS, TOP, Finding, Place, Timing
 from nnjit_studio.errors import CommonsError
 from nnjit_studio.records import TIERS, DeviceProfile, TuningRecord
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnjit_studio.commons.client.findings import place_of
-from nnjit_studio.commons.report import Place
+from nnjit_studio.commons.report.document import Place
 from nnjit_studio.compiler.version import COMPILER_VERSION
 from nnjit_studio.device.host import host_profile
 from nnjit_studio.errors import UserError

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from nnjit_studio.commons.report import Finding, Report, sign
-from nnjit_studio.commons.report.document import FORMAT
+from nnjit_studio.commons.report.document import FORMAT, Finding, Report
+from nnjit_studio.commons.report.signed import sign
 from nnjit_studio.errors import CommonsError
 
 

@@ -10,14 +10,13 @@ from typing import Any
 import httpx2
 import msgspec
 
-from nnjit_studio.commons.report import Place
-from nnjit_studio.commons.rule import TRUSTED_SCORE, least_kept
+from nnjit_studio.commons.report.document import HOME, Place
+from nnjit_studio.commons.rule.extended import TRUSTED_SCORE, least_kept
 from nnjit_studio.errors import CommonsError, UserError
 from nnjit_studio.records.gpu_candidate import AnyCandidate, parse_candidate
 
 _SECONDS = 20.0
 _MOST_BYTES = 8 << 20
-_ASKED = ("primitives", "family", "device", "engine", "version", "tier", "threads", "compiler")
 
 
 def send(server: str, data: bytes) -> bool:
@@ -92,7 +91,7 @@ def ask_all(server: str, home: Place) -> list[Told]:
     ------
     CommonsError
     """
-    asked = {name: str(getattr(home, name)) for name in _ASKED}
+    asked = {name: str(getattr(home, name)) for name in HOME}
     answer = request("GET", f"{server}/kernels", params=asked)
     try:
         return [told for kernel in answer["kernels"] for told in _told(kernel)]

@@ -52,6 +52,14 @@ class Place:
     threads: int
     compiler: str
 
+    @property
+    def workload(self) -> tuple[str, str, str, str]:
+        return self.kind, self.dims, self.dtype, self.layout
+
+
+HOME = ("primitives", "family", "device", "engine", "version", "tier", "threads", "compiler")
+"""The fields of a key that a device asks with: its kind, and no kernel."""
+
 
 @dataclass(frozen=True)
 class Timing:

@@ -14,8 +14,10 @@ from importlib.resources import files
 
 import jinja2
 
-from nnjit_studio.commons.report import Place
-from nnjit_studio.commons.rule import Ballot, Belief, believe, weights_of
+from nnjit_studio.commons.report.document import Place
+from nnjit_studio.commons.rule.ballot import Ballot
+from nnjit_studio.commons.rule.belief import Belief, believe
+from nnjit_studio.commons.rule.residuals import weights_of
 from nnjit_studio.commons.server.counting import DAY_S
 from nnjit_studio.commons.server.store import Store
 

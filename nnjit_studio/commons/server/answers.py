@@ -9,14 +9,18 @@ import hashlib
 import threading
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import msgspec
 
-from nnjit_studio.commons.report import Place
-from nnjit_studio.commons.rule import FEWEST, Ballot, Belief, two_levels
+from nnjit_studio.commons.report.document import HOME, Place
+from nnjit_studio.commons.rule.ballot import Ballot
+from nnjit_studio.commons.rule.belief import FEWEST, Belief, two_levels
 from nnjit_studio.commons.server.store import Store
+
+_Asked = TypeVar("_Asked", bound=Hashable)
 
 FRESH_S = 60
 """Seconds that an answer stays before the rule is applied again."""
@@ -49,11 +53,9 @@ def kernels_of(home: Place, voices: list[tuple[Place, Ballot]]) -> list[KernelAn
     family: dict[tuple[str, str, str, str], list[Ballot]] = defaultdict(list)
     exact: dict[tuple[str, str, str, str], list[Ballot]] = defaultdict(list)
     for place, ballot in heard_of(voices, home):
-        workload = (place.kind, place.dims, place.dtype, place.layout)
-        same = (place.device, place.version) == (home.device, home.version)
-        family[workload].append(ballot)
-        if same:
-            exact[workload].append(ballot)
+        family[place.workload].append(ballot)
+        if (place.device, place.version) == (home.device, home.version):
+            exact[place.workload].append(ballot)
     answers = []
     for asked, ballots in sorted(family.items()):
         belief = two_levels(exact[asked], ballots)
@@ -72,46 +74,52 @@ def heard_of(
         same: object = (place.family, place.engine, place.tier, place.threads)
         if home is not None:
             same = (place.device, place.version) == (home.device, home.version)
-        key = (place.kind, place.dims, place.dtype, place.layout, ballot.source, same)
+        key = (place.workload, ballot.source, same)
         heard[key] += 1
         if heard[key] <= _MOST_OF_A_SOURCE:
             yield place, ballot
 
 
-class Answers:
-    """Answers in memory, made anew when they are no longer fresh; safe between threads."""
+class Answers(Generic[_Asked]):
+    """Answers in memory, made anew when they are no longer fresh; safe between threads.
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._held: OrderedDict[Place, tuple[float, Answer]] = OrderedDict()
+    Parameters
+    ----------
+    made
+        Applies the rule for what is asked, and publishes what it says where that is kept.
+    """
+
+    def __init__(self, made: Callable[[_Asked], Answer]) -> None:
+        self._made = made
+        self._held: OrderedDict[_Asked, tuple[float, Answer]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def held(self, home: Place) -> Answer | None:
+    def held(self, asked: _Asked) -> Answer | None:
         """An answer that is fresh, without any work."""
         with self._lock:
-            found = self._held.get(home)
+            found = self._held.get(asked)
         return found[1] if found and time.monotonic() - found[0] < FRESH_S else None
 
-    def make(self, home: Place) -> Answer:
-        """Apply the rule and publish what it says."""
-        answer = render(home, kernels_of(home, self._store.voices(home)))
-        self._store.publish(answer.digest, answer.document.decode(), int(time.time()))
+    def make(self, asked: _Asked) -> Answer:
+        """A new answer, which is held from now on."""
+        answer = self._made(asked)
         with self._lock:
-            self._held[home] = time.monotonic(), answer
-            self._held.move_to_end(home)
+            self._held[asked] = time.monotonic(), answer
+            self._held.move_to_end(asked)
             while len(self._held) > _MOST_ANSWERS:
                 self._held.popitem(last=False)
         return answer
 
 
-def render(home: Place, kernels: list[KernelAnswer]) -> Answer:
+def of_home(store: Store, home: Place) -> Answer:
+    """Every believed kernel of one kind of device, published."""
+    asked = {n: getattr(home, n) for n in HOME}
+    answer = render(device=asked, kernels=kernels_of(home, store.voices(home)))
+    store.publish(answer.digest, answer.document.decode(), int(time.time()))
+    return answer
+
+
+def render(**contents: object) -> Answer:
     """The document, in one spelling."""
-    asked = {n: getattr(home, n) for n in HOME_FIELDS}
-    document = msgspec.json.encode({"format": 1, "device": asked, "kernels": kernels})
+    document = msgspec.json.encode({"format": 1, **contents})
     return Answer(document, hashlib.sha256(document).hexdigest())
-
-
-HOME_FIELDS = (
-    "primitives", "family", "device", "engine", "version", "tier", "threads", "compiler",
-)  # fmt: skip
-"""What a device asks with."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import anyio
 from sqlalchemy.exc import SQLAlchemyError
@@ -16,15 +17,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from nnjit_studio.commons.report import Place, check_fresh, read_signed
 from nnjit_studio.commons.report.checks import check_place
-from nnjit_studio.commons.report.signed import MOST_BYTES
+from nnjit_studio.commons.report.document import HOME, Place
+from nnjit_studio.commons.report.freshness import check_fresh
+from nnjit_studio.commons.report.signed import MOST_BYTES, read_signed
 from nnjit_studio.commons.server import admin
-from nnjit_studio.commons.server.answers import FRESH_S, HOME_FIELDS, Answer, Answers
+from nnjit_studio.commons.server.answers import FRESH_S, Answer, Answers, of_home
 from nnjit_studio.commons.server.compiled import CompileService
 from nnjit_studio.commons.server.counting import DAY_S, Arrival, QuotaError
 from nnjit_studio.commons.server.intake import Intake
-from nnjit_studio.commons.server.maps import Maps
+from nnjit_studio.commons.server.maps import of_bucket
 from nnjit_studio.commons.server.metrics import Metrics
 from nnjit_studio.commons.server.openapi import document
 from nnjit_studio.commons.server.store import Store
@@ -69,7 +71,11 @@ class Service:
         self, store: Store, options: ServerOptions, clock: Callable[[], float] = time.time
     ) -> None:
         self.store, self.options, self.clock = store, options, clock
-        self.answers, self.maps, self.metrics = Answers(store), Maps(store), Metrics()
+        self.answers, self.maps = (
+            Answers(partial(of_home, store)),
+            Answers(partial(of_bucket, store)),
+        )
+        self.metrics = Metrics()
         self._throttle = Throttle(options.rate, options.burst)
         self._intake, self._working = Intake(store), 0
         self.compiles = False
@@ -131,7 +137,9 @@ class Service:
         bucket = request.query_params.get("bucket", "")
         if set(request.query_params) != {"bucket"} or not _BUCKET.fullmatch(bucket):
             return _error(400, CommonsError("The bucket is none.", "Give two hexadecimal digits."))
-        held = await run_in_threadpool(self.maps.answer, bucket)
+        held = self.maps.held(bucket)
+        if held is None:
+            held = await run_in_threadpool(self.maps.make, bucket)
         return _answered(request, held, f"public, max-age={FRESH_S}", kept=False)
 
     async def snapshot(self, request: Request) -> Response:
@@ -209,12 +217,12 @@ def home_of(query: dict[str, str]) -> Place:
     ------
     CommonsError
     """
-    if set(query) != set(HOME_FIELDS):
-        raise CommonsError("The question is not whole.", f"Give {', '.join(HOME_FIELDS)}.")
+    if set(query) != set(HOME):
+        raise CommonsError("The question is not whole.", f"Give {', '.join(HOME)}.")
     numbers = {n: query[n] for n in ("version", "threads")}
     if not all(text.isascii() and text.isdigit() and len(text) < 6 for text in numbers.values()):
         raise CommonsError("Version and threads are numbers.", "Check the question.")
-    words = {n: query[n] for n in HOME_FIELDS if n not in numbers}
+    words = {n: query[n] for n in HOME if n not in numbers}
     version, threads = int(numbers["version"]), int(numbers["threads"])
     home = Place("any", "1", "any", "row-major", **words, version=version, threads=threads)
     check_place(home)

@@ -9,8 +9,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from nnjit_studio.commons.kernels import Pool, wanted_of
 from nnjit_studio.commons.kernels.lots import LOT
+from nnjit_studio.commons.kernels.pool import Pool
+from nnjit_studio.commons.kernels.wanted import wanted_of
 from nnjit_studio.commons.server.throttle import Throttle
 from nnjit_studio.errors import CommonsError
 

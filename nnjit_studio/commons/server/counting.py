@@ -11,9 +11,11 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from nnjit_studio.commons.report import Place, SignedReport, check_order
 from nnjit_studio.commons.report.buckets import bucket_of
-from nnjit_studio.commons.rule import Ballot
+from nnjit_studio.commons.report.document import Place
+from nnjit_studio.commons.report.freshness import check_order
+from nnjit_studio.commons.report.signed import SignedReport
+from nnjit_studio.commons.rule.ballot import Ballot
 from nnjit_studio.commons.server.connection import upsert
 from nnjit_studio.commons.server.tables import ballots, devices, places
 from nnjit_studio.errors import CommonsError
@@ -128,7 +130,7 @@ def _row(digest: str, place: Place) -> dict[str, Any]:
         "device": place.device,
         "version": place.version,
         "document": msgspec.json.encode(place).decode(),
-        "bucket": bucket_of(place.kind, place.dims, place.dtype, place.layout),
+        "bucket": bucket_of(*place.workload),
     }
 
 

@@ -6,17 +6,13 @@ server next to nothing of which kernel is meant.
 
 from __future__ import annotations
 
-import hashlib
-import threading
-import time
 from collections import defaultdict
 from dataclasses import dataclass
 
-import msgspec
-
-from nnjit_studio.commons.report import Place
-from nnjit_studio.commons.rule import Ballot, Belief, believe
-from nnjit_studio.commons.server.answers import FRESH_S, Answer, heard_of
+from nnjit_studio.commons.report.document import Place
+from nnjit_studio.commons.rule.ballot import Ballot
+from nnjit_studio.commons.rule.belief import Belief, believe
+from nnjit_studio.commons.server.answers import Answer, heard_of, render
 from nnjit_studio.commons.server.store import Store
 
 _Workload = tuple[str, str, str, str]
@@ -51,10 +47,9 @@ def maps_of(voices: list[tuple[Place, Ballot]]) -> list[KernelMap]:
     """Apply the rule to every kernel on every kind of device; what few know is left out."""
     kernels: dict[_Workload, dict[_Kind, list[Ballot]]] = defaultdict(lambda: defaultdict(list))
     for place, ballot in heard_of(voices):
-        workload = (place.kind, place.dims, place.dtype, place.layout)
         kind = (place.family, place.engine, place.tier, place.threads)
         made = (place.primitives, place.compiler)
-        kernels[workload][kind + made].append(ballot)
+        kernels[place.workload][kind + made].append(ballot)
     found = []
     for asked, kinds in sorted(kernels.items()):
         beliefs = [(kind, believe(ballots)) for kind, ballots in sorted(kinds.items())]
@@ -64,23 +59,6 @@ def maps_of(voices: list[tuple[Place, Ballot]]) -> list[KernelMap]:
     return found
 
 
-class Maps:
-    """Documents in memory, made anew when they are no longer fresh; safe between threads."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._held: dict[str, tuple[float, Answer]] = {}
-        self._lock = threading.Lock()
-
-    def answer(self, bucket: str) -> Answer:
-        """The document of a bucket, two hexadecimal digits."""
-        with self._lock:
-            made, found = self._held.get(bucket, (0.0, None))
-        if found and time.monotonic() - made < FRESH_S:
-            return found
-        kernels = maps_of(self._store.bucket(bucket))
-        data = msgspec.json.encode({"format": 1, "bucket": bucket, "kernels": kernels})
-        answer = Answer(data, hashlib.sha256(data).hexdigest())
-        with self._lock:
-            self._held[bucket] = time.monotonic(), answer
-        return answer
+def of_bucket(store: Store, bucket: str) -> Answer:
+    """The map of a bucket, two hexadecimal digits."""
+    return render(bucket=bucket, kernels=maps_of(store.bucket(bucket)))

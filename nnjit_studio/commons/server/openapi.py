@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 
 from nnjit_studio.commons.kernels.wanted import QUESTION
-from nnjit_studio.commons.report import SignedReport
-from nnjit_studio.commons.server.answers import HOME_FIELDS, KernelAnswer
+from nnjit_studio.commons.report.document import HOME
+from nnjit_studio.commons.report.signed import SignedReport
+from nnjit_studio.commons.server.answers import KernelAnswer
 from nnjit_studio.commons.server.maps import KernelMap
 
 _REFUSED = {
@@ -27,7 +28,7 @@ def document(address: str, compiles: bool = False) -> dict[str, Any]:
     )
     asked = [
         {"name": name, "in": "query", "required": True, "schema": {"type": "string"}}
-        for name in HOME_FIELDS
+        for name in HOME
     ]
     return {
         "openapi": "3.1.0",

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import uvicorn
 
-from nnjit_studio.commons.kernels import Pool, Shelf
+from nnjit_studio.commons.kernels.pool import Pool
+from nnjit_studio.commons.kernels.shelf import Shelf
 from nnjit_studio.commons.server.app import ServerOptions, Service, application
 from nnjit_studio.commons.server.compiled import CompileService
 from nnjit_studio.commons.server.store import Store

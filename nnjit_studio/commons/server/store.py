@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import sqlalchemy as sa
 
-from nnjit_studio.commons.report import Place, SignedReport
 from nnjit_studio.commons.report.buckets import bucket_of
-from nnjit_studio.commons.rule import Ballot
+from nnjit_studio.commons.report.document import Place
+from nnjit_studio.commons.rule.ballot import Ballot
 from nnjit_studio.commons.server.connection import open_database, upsert
 from nnjit_studio.commons.server.counting import (
     DAY_S,
@@ -23,10 +23,11 @@ from nnjit_studio.commons.server.counting import (
     family_digest,
 )
 from nnjit_studio.commons.server.tables import ballots, devices, places, secrets, snapshots
-from nnjit_studio.errors import CommonsError
 
 _MOST_BALLOTS = 20_000
 """Newest ballots that one answer is made of."""
+
+_VOICES = sa.select(places.c.document, ballots).join(places, places.c.id == ballots.c.place)
 
 
 class Store:
@@ -59,19 +60,6 @@ class Store:
             block = str(ipaddress.ip_network((ip, bits), strict=False))
         return hmac.new(self._secret, block.encode(), hashlib.sha256).hexdigest()[:32]
 
-    def accept(self, signed: SignedReport, source: str, now: int) -> bool:
-        """Count one report; False where it was counted before.
-
-        Raises
-        ------
-        CommonsError
-            When the device sent this number before, with other content, or its quota is used up.
-        """
-        (told,) = self.accept_all([Arrival(signed, source, now)])
-        if isinstance(told, CommonsError):
-            raise told
-        return told
-
     def accept_all(self, arrivals: Sequence[Arrival]) -> list[Counted]:
         """Count reports in one transaction, each with an answer of its own."""
         with self.engine.begin() as connection:
@@ -79,28 +67,22 @@ class Store:
 
     def voices(self, home: Place) -> list[tuple[Place, Ballot]]:
         """The newest ballots of all kernels on devices of a family; workload fields are unused."""
-        chosen = sa.select(places.c.document, ballots).join(places, places.c.id == ballots.c.place)
-        chosen = chosen.where(places.c.family == family_digest(home))
-        chosen = chosen.order_by(ballots.c.received.desc(), ballots.c.id.desc())
-        with self._reading.connect() as connection:
-            return list(_read(connection.execute(chosen.limit(_MOST_BALLOTS))))
+        return self._newest(places.c.family == family_digest(home))
 
     def bucket(self, bucket: str) -> list[tuple[Place, Ballot]]:
         """The newest ballots of all workloads of a bucket, on any device."""
-        chosen = sa.select(places.c.document, ballots).join(places, places.c.id == ballots.c.place)
-        chosen = chosen.where(places.c.bucket.in_((bucket, "")))
-        chosen = chosen.order_by(ballots.c.received.desc(), ballots.c.id.desc())
+        found = self._newest(places.c.bucket.in_((bucket, "")))
+        return [(p, b) for p, b in found if bucket_of(*p.workload) == bucket]
+
+    def _newest(self, those: sa.ColumnElement[bool]) -> list[tuple[Place, Ballot]]:
+        chosen = _VOICES.where(those).order_by(ballots.c.received.desc(), ballots.c.id.desc())
         with self._reading.connect() as connection:
-            found = _read(connection.execute(chosen.limit(_MOST_BALLOTS)))
-            return [
-                (p, b) for p, b in found if bucket_of(p.kind, p.dims, p.dtype, p.layout) == bucket
-            ]
+            return list(_read(connection.execute(chosen.limit(_MOST_BALLOTS))))
 
     def everything(self) -> Iterator[tuple[Place, Ballot]]:
         """All ballots, those of one key together."""
-        chosen = sa.select(places.c.document, ballots).join(places, places.c.id == ballots.c.place)
         with self._reading.connect() as connection:
-            ordered = chosen.order_by(ballots.c.place, ballots.c.id)
+            ordered = _VOICES.order_by(ballots.c.place, ballots.c.id)
             yield from _read(connection.execution_options(yield_per=1000).execute(ordered))
 
     def publish(self, digest: str, document: str, now: int) -> None:

@@ -17,9 +17,10 @@ from typing import Any
 
 import msgspec
 
-from nnjit_studio.commons.report import Place
 from nnjit_studio.commons.report.checks import check_place, check_settings
-from nnjit_studio.commons.rule import FEWEST, Ballot
+from nnjit_studio.commons.report.document import Place
+from nnjit_studio.commons.rule.ballot import Ballot
+from nnjit_studio.commons.rule.belief import FEWEST
 from nnjit_studio.commons.server.counting import put_all
 from nnjit_studio.commons.server.store import Store
 from nnjit_studio.errors import CommonsError

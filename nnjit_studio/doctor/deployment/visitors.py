@@ -14,6 +14,7 @@ from websockets.exceptions import WebSocketException
 from nnjit_studio.doctor.deployment.drivers import open_page
 from nnjit_studio.engine.browsers.flags import Browser
 from nnjit_studio.errors import NnjitError
+from nnjit_studio.support.tables import text_table
 
 LACKS = {
     "": "as it is",
@@ -69,7 +70,7 @@ def visitors(
 
 def table(found: Sequence[Visitor]) -> str:
     """One line for each visitor, in columns."""
-    rows = [("browser", "visitor", "runs on", "threads", "first answer", "blocks", "error")]
+    rows = []
     for v in found:
         blocks = f"{v.blocks}, longest {v.longest_block_ms:.0f} ms" if v.blocks else "none"
         ran = not v.error
@@ -84,11 +85,8 @@ def table(found: Sequence[Visitor]) -> str:
                 v.error or v.note,
             )
         )
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
+    columns = ("browser", "visitor", "runs on", "threads", "first answer", "blocks", "error")
+    return text_table(columns, rows, left=range(len(columns)))
 
 
 def _visit(manifest_url: str, page_url: str, browser: Browser, lack: str) -> Visitor:

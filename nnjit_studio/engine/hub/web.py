@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from importlib.resources import files
 
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
@@ -99,6 +99,17 @@ def page_file(path: str) -> Response:
     return Response(file.read_bytes(), headers={"Content-Type": media_type})
 
 
+def headed(send: Send, headers: Mapping[str, str]) -> Send:
+    """A way to send that puts headers on each answer."""
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            MutableHeaders(scope=message).update(headers)
+        await send(message)
+
+    return sent
+
+
 class _Guard:
     """Refuses what must not come in and puts the headers on every answer."""
 
@@ -110,18 +121,13 @@ class _Guard:
         self._headers = security_headers(host)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(self._headers)
-            await send(message)
-
         if self._allows(scope):
-            await self._app(scope, receive, send_with_headers)
+            await self._app(scope, receive, headed(send, self._headers))
         elif scope["type"] == "websocket":
             await WebSocket(scope, receive, send).close()  # before accept: an HTTP 403
         else:
             refusal = PlainTextResponse("This address is for the page that the Studio opened.", 403)
-            await refusal(scope, receive, send_with_headers)
+            await refusal(scope, receive, headed(send, self._headers))
 
     def _allows(self, scope: Scope) -> bool:
         headers = Headers(scope=scope)

@@ -11,13 +11,13 @@ from __future__ import annotations
 import json
 from typing import Any, Protocol
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from nnjit_studio.engine.hub.web import page_file, security_headers
+from nnjit_studio.engine.hub.web import headed, page_file, security_headers
 from nnjit_studio.engine.pairing.known import KEPT_S, PairedDevice
 from nnjit_studio.errors import UserError
 
@@ -65,13 +65,8 @@ class DeviceWeb:
             await self._socket(scope, receive, send)
             return
 
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(self._headers)
-            await send(message)
-
         answer = await self._answer(Request(scope, receive))
-        await answer(scope, receive, send_with_headers)
+        await answer(scope, receive, headed(send, self._headers))
 
     async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
         socket, headers = WebSocket(scope, receive, send), Headers(scope=scope)

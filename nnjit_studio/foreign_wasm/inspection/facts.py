@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.errors import WasmError
 from nnjit_studio.wasm_file import leb
-from nnjit_studio.wasm_file.flow import VectorPeaks, vector_peaks
+from nnjit_studio.wasm_file.flow.vectors import VectorPeaks, vector_peaks
 from nnjit_studio.wasm_file.instructions import CODES, decode, header
 from nnjit_studio.wasm_file.module import Module
 from nnjit_studio.wasm_file.opcodes import SIGNATURES, codes

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -12,7 +10,7 @@ from nnjit_studio.foreign_wasm.inspection.comparison import Comparison
 from nnjit_studio.foreign_wasm.inspection.facts import FunctionFacts
 from nnjit_studio.foreign_wasm.inspection.rules import Finding, ranked
 from nnjit_studio.foreign_wasm.inspection.survey import Survey
-from nnjit_studio.support.tables import text_table
+from nnjit_studio.support.tables import csv_text, text_table
 
 Tiers = Mapping[int, Mapping[str, Mapping[str, Any]]]
 """Of a function and a compiler tier: ``ms``, and ``bytes`` where the code's size is known."""
@@ -73,11 +71,7 @@ def sections(survey: Survey) -> dict[str, int]:
 
 def as_csv(survey: Survey) -> str:
     """The table of functions, with a line of titles."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(row(survey, function) for function in survey.functions)
-    return out.getvalue()
+    return csv_text(COLUMNS, (row(survey, function).values() for function in survey.functions))
 
 
 def as_text(survey: Survey, comparison: Comparison | None = None) -> str:

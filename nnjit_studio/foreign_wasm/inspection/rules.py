@@ -13,7 +13,7 @@ from typing import Any
 
 from nnjit_studio.foreign_wasm.inspection.facts import V8_LOCALS, FunctionFacts
 from nnjit_studio.foreign_wasm.inspection.survey import Survey
-from nnjit_studio.wasm_file.flow import V8_VECTORS
+from nnjit_studio.wasm_file.flow.vectors import V8_VECTORS
 
 V8_BODY_BYTES = 7_654_321
 V8_JUMPS = 65_520
@@ -39,68 +39,7 @@ class Finding:
         return asdict(self)
 
 
-Rule = Callable[[FunctionFacts], "str | None"]
-
-
-def _unknown(f: FunctionFacts) -> str | None:
-    return f.problem or None
-
-
-def _body_refused(f: FunctionFacts) -> str | None:
-    if f.bytes <= V8_BODY_BYTES:
-        return None
-    return f"V8 refuses the module: the body has {f.bytes:,} bytes, the limit is {V8_BODY_BYTES:,}."
-
-
-def _locals_refused(f: FunctionFacts) -> str | None:
-    if f.locals <= V8_LOCALS:
-        return None
-    return f"V8 refuses the module: it has {f.locals:,} locals, the limit is {V8_LOCALS:,}."
-
-
-def _jumps_refused(f: FunctionFacts) -> str | None:
-    if f.jump_table <= V8_JUMPS:
-        return None
-    return (
-        f"V8 refuses the module: a br_table has {f.jump_table:,} targets, "
-        f"the limit is {V8_JUMPS:,}."
-    )
-
-
-def _large(f: FunctionFacts) -> str | None:
-    if not LARGE_BYTES < f.bytes <= V8_BODY_BYTES:
-        return None
-    return (
-        f"The body has {f.bytes / 1024:,.0f} KiB: one thread compiles it, "
-        "and its code stays slow until that has ended."
-    )
-
-
-def _blocks(f: FunctionFacts) -> str | None:
-    bits = f.blocks * f.instructions
-    if bits < BITS:
-        return None
-    return (
-        f"{f.blocks:,} blocks and about {f.instructions:,} values: a register allocator that keeps "
-        f"a bit for each value and block takes {bits / 8e6:,.0f} MB, and time to match."
-    )
-
-
-def _locals(f: FunctionFacts) -> str | None:
-    if not MANY_LOCALS < f.locals <= V8_LOCALS:
-        return None
-    return f"It has {f.locals:,} locals: each is carried through every block and loop."
-
-
-def _jumps(f: FunctionFacts) -> str | None:
-    if not LONG_JUMPS < f.jump_table <= V8_JUMPS:
-        return None
-    return f"A br_table has {f.jump_table:,} targets: each is an edge that compilers walk over."
-
-
-def _spills(f: FunctionFacts) -> str | None:
-    if not f.spills:
-        return None
+def _spilled(f: FunctionFacts) -> str:
     verb = "spills" if f.spills == 1 else "spill"
     return (
         f"{V8_VECTORS + f.spills} vectors that an innermost loop changes live at once; V8 on "
@@ -108,25 +47,71 @@ def _spills(f: FunctionFacts) -> str | None:
     )
 
 
+Rule = tuple[str, Callable[[FunctionFacts], bool], Callable[[FunctionFacts], str]]
+"""In the fewest words; whether it says something of a function, and what."""
+
 RULES: dict[str, Rule] = {
-    "not-understood": _unknown,
-    "body-refused": _body_refused,
-    "locals-refused": _locals_refused,
-    "jumps-refused": _jumps_refused,
-    "large-body": _large,
-    "blocks-by-values": _blocks,
-    "many-locals": _locals,
-    "long-jump-table": _jumps,
-    "vector-spills": _spills,
+    "not-understood": ("not understood", lambda f: bool(f.problem), lambda f: f.problem),
+    "body-refused": (
+        "refused: too large",
+        lambda f: f.bytes > V8_BODY_BYTES,
+        lambda f: (
+            f"V8 refuses the module: the body has {f.bytes:,} bytes, "
+            f"the limit is {V8_BODY_BYTES:,}."
+        ),
+    ),
+    "locals-refused": (
+        "refused: locals",
+        lambda f: f.locals > V8_LOCALS,
+        lambda f: f"V8 refuses the module: it has {f.locals:,} locals, the limit is {V8_LOCALS:,}.",
+    ),
+    "jumps-refused": (
+        "refused: jump table",
+        lambda f: f.jump_table > V8_JUMPS,
+        lambda f: (
+            f"V8 refuses the module: a br_table has {f.jump_table:,} targets, "
+            f"the limit is {V8_JUMPS:,}."
+        ),
+    ),
+    "large-body": (
+        "large body",
+        lambda f: LARGE_BYTES < f.bytes <= V8_BODY_BYTES,
+        lambda f: (
+            f"The body has {f.bytes / 1024:,.0f} KiB: one thread compiles it, "
+            "and its code stays slow until that has ended."
+        ),
+    ),
+    "blocks-by-values": (
+        "slow to compile",
+        lambda f: f.blocks * f.instructions >= BITS,
+        lambda f: (
+            f"{f.blocks:,} blocks and about {f.instructions:,} values: a register allocator "
+            "that keeps a bit for each value and block takes "
+            f"{f.blocks * f.instructions / 8e6:,.0f} MB, and time to match."
+        ),
+    ),
+    "many-locals": (
+        "many locals",
+        lambda f: MANY_LOCALS < f.locals <= V8_LOCALS,
+        lambda f: f"It has {f.locals:,} locals: each is carried through every block and loop.",
+    ),
+    "long-jump-table": (
+        "long jump table",
+        lambda f: LONG_JUMPS < f.jump_table <= V8_JUMPS,
+        lambda f: (
+            f"A br_table has {f.jump_table:,} targets: each is an edge that compilers walk over."
+        ),
+    ),
+    "vector-spills": ("spills", lambda f: f.spills > 0, _spilled),
 }
 
 
 def warnings(functions: Iterable[FunctionFacts]) -> Iterator[Finding]:
     """All findings, function by function."""
     for function in functions:
-        for name, rule in RULES.items():
-            if text := rule(function):
-                yield Finding(function.index, name, text)
+        for name, (_, holds, text) in RULES.items():
+            if holds(function):
+                yield Finding(function.index, name, text(function))
 
 
 def ranked(survey: Survey) -> list[Finding]:

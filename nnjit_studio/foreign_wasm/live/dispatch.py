@@ -8,6 +8,7 @@ first meets it: it has the thread bind the slot's kernel, and calls what is ther
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from nnjit_studio.foreign_wasm.live.layout import (
     CHOSEN,
@@ -29,9 +30,9 @@ from nnjit_studio.foreign_wasm.turbo.kernels.sgemm import (
     LDC,
     PARAMS,
 )
-from nnjit_studio.wasm_file.leb import signed, unsigned
-from nnjit_studio.wasm_file.module import MAGIC
-from nnjit_studio.wasm_file.sections import function_type, section, sized, text, vector
+from nnjit_studio.wasm_file.instructions import code
+from nnjit_studio.wasm_file.leb import unsigned
+from nnjit_studio.wasm_file.sections import function_type, module_of, sized, text, vector
 
 _CALL, _CALL_INDIRECT, _IF, _END = b"\x10", b"\x11", b"\x04\x40", b"\x0b"
 _ADD, _SHL, _LESS, _STORE, _RETURN = b"\x6a", b"\x74", b"\x49", b"\x36", b"\x0f"
@@ -51,16 +52,15 @@ def dispatch_module(kernels: int) -> bytes:
     bodies = [*map(_dispatcher, range(kernels)), *map(_stub, stubs)]
     exports = [text(f"dispatch{k}") + b"\x00" + unsigned(1 + k) for k in range(kernels)]
     types = [function_type(*SIGNATURE), function_type(SIGNATURE[1], b"")]
-    return b"".join(
-        (
-            MAGIC,
-            section(1, vector(types)),
-            section(2, vector(_imports(kernels))),
-            section(3, vector([unsigned(_KERNEL_TYPE)] * len(bodies))),
-            section(7, vector(exports)),
-            section(9, vector(list(_elements(kernels)))),
-            section(10, vector([sized(body) for body in bodies])),
-        )
+    return module_of(
+        {
+            "type": types,
+            "import": _imports(kernels),
+            "function": [unsigned(_KERNEL_TYPE)] * len(bodies),
+            "export": exports,
+            "element": list(_elements(kernels)),
+            "code": [sized(body) for body in bodies],
+        }
     )
 
 
@@ -78,16 +78,7 @@ def _elements(kernels: int) -> Iterator[bytes]:
         yield b"\x00" + _const(SLOTS * k + FIRST_FREE) + _END + vector(functions)
 
 
-def _const(value: int) -> bytes:
-    return b"\x41" + signed(value)
-
-
-def _get(local: int) -> bytes:
-    return b"\x20" + unsigned(local)
-
-
-def _set(local: int) -> bytes:
-    return b"\x21" + unsigned(local)
+_const, _get, _set = (partial(code, name) for name in ("i32.const", "local.get", "local.set"))
 
 
 def _word(opcode: bytes, offset: int) -> bytes:

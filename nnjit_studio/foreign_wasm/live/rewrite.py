@@ -13,6 +13,7 @@ from nnjit_studio.errors import WasmError
 from nnjit_studio.foreign_wasm.live.layout import MOST_KERNELS, SLOTS, TABLE
 from nnjit_studio.wasm_file import edit, leb
 from nnjit_studio.wasm_file.append import appended, table_count
+from nnjit_studio.wasm_file.instructions import code
 from nnjit_studio.wasm_file.module import Module, read
 from nnjit_studio.wasm_file.sections import text
 
@@ -44,7 +45,7 @@ def swappable(module: Module, kernels: Sequence[int]) -> bytes:
     size = leb.unsigned(SLOTS * len(kernels))
     in_table = _OF_TABLE + leb.unsigned(table)
     segments = [
-        in_table + _constant(SLOTS * k) + _END + _FUNC + b"\x01" + leb.unsigned(first + k)
+        in_table + code("i32.const", SLOTS * k) + _END + _FUNC + b"\x01" + leb.unsigned(first + k)
         for k in range(len(kernels))
     ]
     return appended(
@@ -61,9 +62,5 @@ def _trampoline(module: Module, function: int, kernel: int, table: int) -> bytes
     parameters = range(len(module.type_of(function).params))
     given = b"".join(b"\x20" + leb.unsigned(n) for n in parameters)
     type_ = leb.unsigned(module.type_index(function))
-    called = _constant(SLOTS * kernel) + _CALL_INDIRECT + type_ + leb.unsigned(table)
+    called = code("i32.const", SLOTS * kernel) + _CALL_INDIRECT + type_ + leb.unsigned(table)
     return _NO_LOCALS + given + called + _END
-
-
-def _constant(value: int) -> bytes:
-    return b"\x41" + leb.signed(value)

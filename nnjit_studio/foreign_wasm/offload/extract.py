@@ -24,11 +24,9 @@ from nnjit_studio.foreign_wasm.offload.lift.terms import (
 )
 from nnjit_studio.foreign_wasm.offload.lower import ELEMENT
 from nnjit_studio.foreign_wasm.offload.nest import RESULT
+from nnjit_studio.wasm_file import instructions as wasm
 from nnjit_studio.wasm_file import leb
-from nnjit_studio.wasm_file.append import number_of
-from nnjit_studio.wasm_file.instructions import CODES, encode
-from nnjit_studio.wasm_file.module import MAGIC
-from nnjit_studio.wasm_file.sections import section, sized, text
+from nnjit_studio.wasm_file.sections import function_type, module_of, sized, text
 
 ENTRY = "run"
 PAGE = 65536
@@ -146,14 +144,14 @@ def _function(found: Found, values: Mapping[Atom, int], results: int) -> bytes:
     for x, value in enumerate(found.lifted.before):
         constant = _constant(code.types[x], value, values)
         if constant:
-            out += [constant, encode(CODES["local.set"], (x,))]
+            out += [constant, wasm.code("local.set", x)]
     begin, end = code.instructions[nest.begin].start, code.instructions[nest.end].end
     out.append(found.body[begin:end])
     for i, (x, lane) in enumerate(nest.results):
-        out += [encode(CODES["i32.const"], (results + ELEMENT * i,)), b"\x20" + leb.unsigned(x)]
+        out += [wasm.code("i32.const", results + ELEMENT * i), wasm.code("local.get", x)]
         if code.types[x] == 0x7B:
-            out.append(encode(CODES["f32x4.extract_lane"], (lane,)))
-        out.append(encode(CODES["f32.store"], (2, 0, 0)))
+            out.append(wasm.code("f32x4.extract_lane", lane))
+        out.append(wasm.code("f32.store", 2, 0, 0))
     return b"".join(out) + b"\x0b"
 
 
@@ -162,7 +160,7 @@ def _constant(type_: int, value: Value, values: Mapping[Atom, int]) -> bytes:
         return b"\xfd\x0c" + b"".join(_bits(lane, values) for lane in value.lanes)
     if type_ == 0x7F and isinstance(value, Linear):
         number = _at(value, values)
-        return encode(CODES["i32.const"], ((number + WRAP // 2) % WRAP - WRAP // 2,))
+        return wasm.code("i32.const", (number + WRAP // 2) % WRAP - WRAP // 2)
     if type_ == 0x7D and isinstance(value, (Const, Scalar)):
         return b"\x43" + _bits(value, values)
     return b""
@@ -177,11 +175,12 @@ def _bits(value: Value, values: Mapping[Atom, int]) -> bytes:
 
 
 def _module(body: bytes, pages: int) -> bytes:
-    parts = {
-        "type": b"\1\x60\0\0",
-        "function": b"\1\0",
-        "memory": b"\1\0" + leb.unsigned(pages),
-        "export": b"\2" + text(ENTRY) + b"\0\0" + text("memory") + b"\2\0",
-        "code": b"\1" + sized(body),
-    }
-    return MAGIC + b"".join(section(number_of(name), data) for name, data in parts.items())
+    return module_of(
+        {
+            "type": [function_type(b"", b"")],
+            "function": [b"\0"],
+            "memory": [b"\0" + leb.unsigned(pages)],
+            "export": [text(ENTRY) + b"\0\0", text("memory") + b"\2\0"],
+            "code": [sized(body)],
+        }
+    )

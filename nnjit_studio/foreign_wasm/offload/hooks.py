@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from nnjit_studio.foreign_wasm.offload.detect import Found
 from nnjit_studio.foreign_wasm.offload.rewrite import F32, I32, RESULT_SLOT, parameters, slots
 from nnjit_studio.wasm_file import leb
-from nnjit_studio.wasm_file.append import number_of
-from nnjit_studio.wasm_file.module import MAGIC
-from nnjit_studio.wasm_file.sections import function_type, section, sized, text, vector
+from nnjit_studio.wasm_file.sections import function_type, module_of, sized, text
 
 WAIT = 3
 SPACE = "nnjit"
@@ -37,10 +35,8 @@ def hooks(nests: Sequence[Found]) -> bytes:
         codes.append(_before(len(given), enter))
         exports.append(_export(str(slots(number).before), first + number))
         exports.append(_export(str(slots(number).after), leave))
-    parts = {"type": types, "import": imports, "function": functions}
-    parts |= {"export": exports, "code": codes}
-    return MAGIC + b"".join(
-        section(number_of(name), vector(items)) for name, items in parts.items()
+    return module_of(
+        {"type": types, "import": imports, "function": functions, "export": exports, "code": codes}
     )
 
 

@@ -26,7 +26,7 @@ from nnjit_studio.foreign_wasm.offload.lift.terms import (
     Sum,
     walk,
 )
-from nnjit_studio.foreign_wasm.offload.nest import RESULT, Nest
+from nnjit_studio.foreign_wasm.offload.nest import RESULT, Nest, reductions
 from nnjit_studio.foreign_wasm.offload.reroll import Loops, Output
 
 ELEMENT = 4
@@ -138,11 +138,11 @@ class _Lowering:
         self.nest = nest
         self.names: dict[Atom, str] = {}
         for o in nest.outputs:
-            for atom, _ in (*ordered(o), *_reduced(o.value)):
+            for atom, _ in (*ordered(o), *reductions(o.value)):
                 self.names.setdefault(atom, f"i{len(self.names)}")
         found = [e for o in nest.outputs for e in walk(o.value)]
         self.scalars = list(dict.fromkeys(e.atom for e in found if isinstance(e, Scalar)))
-        self.trips = dict(p for o in nest.outputs for p in (*o.loops, *_reduced(o.value)))
+        self.trips = dict(p for o in nest.outputs for p in (*o.loops, *reductions(o.value)))
         loads = dict.fromkeys(e.address for e in found if isinstance(e, Load))
         self.windows, self.places = windows(list(loads), self.trips)
         self.targets = [
@@ -287,10 +287,6 @@ def windows(
 def ordered(output: Output) -> Loops:
     """The loops of an output, those with the largest steps outermost."""
     return tuple(sorted(output.loops, key=lambda pair: -abs(output.address.of_atom(pair[0]))))
-
-
-def _reduced(value: Expr) -> Loops:
-    return tuple(pair for e in walk(value) if isinstance(e, Reduce) for pair in e.loops)
 
 
 def _groups(value: Expr) -> list[tuple[Loops, list[Reduce]]]:

@@ -70,9 +70,9 @@ def normalise(lifted: Lifted, live: frozenset[int]) -> Nest:
     stores = lifted.after.stores
     trips = dict(pair for store in stores for pair in store.loops)
     loads = lifted.after.loads
-    trips |= {atom: n for s in stores for atom, n in _reductions(s.value)}  # type: ignore[arg-type]
+    trips |= {atom: n for s in stores for atom, n in reductions(s.value)}  # type: ignore[arg-type]
     finals, results = _locals_after(lifted, live)
-    trips |= {atom: n for _, _, value in results for atom, n in _reductions(value)}
+    trips |= {atom: n for _, _, value in results for atom, n in reductions(value)}
     _check_ranges(lifted, trips)
     summed = [_summed(store) for store in stores]
     values = [*(s.value for s in stores), *(value for _, _, value in results)]
@@ -100,11 +100,8 @@ def _check_ranges(lifted: Lifted, trips: Mapping[Atom, int]) -> None:
             raise Refused("dynamic-trip-count")
 
 
-def _counters(address: Linear) -> tuple[tuple[Atom, int], ...]:
-    return address.of_kind("iter").terms
-
-
-def _reductions(value: Expr) -> Loops:
+def reductions(value: Expr) -> Loops:
+    """The loops that sums of a value run over."""
     return tuple(pair for e in walk(value) if isinstance(e, Reduce) for pair in e.loops)
 
 
@@ -140,7 +137,7 @@ def _locals_after(
 def _summed(store: Store) -> Output:
     """A store; one that adds to the same place again and again adds a sum once."""
     value: Expr = store.value  # type: ignore[assignment]
-    moving = {atom for atom, _ in _counters(store.address)}
+    moving = {atom for atom, _ in store.address.of_kind("iter").terms}
     loops = store.loops
     still = tuple(pair for pair in loops if pair[0] not in moving and pair[1] > 1)
     if not still:
@@ -159,7 +156,7 @@ def _summed(store: Store) -> Output:
 
 def _without_ones(output: Output) -> Output:
     """The output without loops of one iteration."""
-    ones = {a: number(0) for a, n in (*output.loops, *_reductions(output.value)) if n == 1}
+    ones = {a: number(0) for a, n in (*output.loops, *reductions(output.value)) if n == 1}
     if not ones:
         return output
 

@@ -14,10 +14,10 @@ from nnjit_studio.foreign_wasm.offload.detect import Found
 from nnjit_studio.foreign_wasm.offload.holders import Held, holders
 from nnjit_studio.foreign_wasm.offload.lift.terms import Atom, Linear
 from nnjit_studio.foreign_wasm.offload.nest import RESULT
+from nnjit_studio.wasm_file import instructions as wasm
 from nnjit_studio.wasm_file import leb
 from nnjit_studio.wasm_file.append import appended, table_count
 from nnjit_studio.wasm_file.edit import replace
-from nnjit_studio.wasm_file.instructions import CODES, encode
 from nnjit_studio.wasm_file.module import Module, read
 from nnjit_studio.wasm_file.sections import function_type, text
 
@@ -110,7 +110,7 @@ class _Calls:
     result: int
 
     def slot(self, number: int, type_: int) -> bytes:
-        return _i32(number) + encode(CODES["call_indirect"], (type_, self.table))
+        return wasm.code("i32.const", number) + wasm.code("call_indirect", type_, self.table)
 
 
 def _body(body: bytes, members: Sequence[tuple[int, Found]], calls: _Calls) -> bytes:
@@ -144,7 +144,7 @@ def _around(loop: bytes, number: int, found: Found, mode: int, calls: _Calls) ->
         )
     )
     finals = [_linear(value, held) for value in nest.finals.values()]
-    finals += [_local("set", x) for x in list(nest.finals)[::-1]]
+    finals += [wasm.code("local.set", x) for x in list(nest.finals)[::-1]]
     results = [_result(i, x, lane, found, calls) for i, (x, lane) in enumerate(nest.results)]
     told = [
         _get(Held(x, lane=lane if _is_vector(found, x) else -1), F32) for x, lane in nest.results
@@ -152,15 +152,15 @@ def _around(loop: bytes, number: int, found: Found, mode: int, calls: _Calls) ->
     return b"".join(
         (
             asked,
-            _local("tee", mode),
-            _i32(1),
+            wasm.code("local.tee", mode),
+            wasm.code("i32.const", 1),
             b"\x46\x04\x40",  # i32.eq, if
             *finals,
             *results,
             b"\x05",  # else
             loop,
-            _local("get", mode),
-            _i32(2),
+            wasm.code("local.get", mode),
+            wasm.code("i32.const", 2),
             b"\x46\x04\x40",
             *told,
             calls.slot(own.after, after),
@@ -175,33 +175,28 @@ def _is_vector(found: Found, x: int) -> bool:
 
 def _result(i: int, x: int, lane: int, found: Found, calls: _Calls) -> bytes:
     """Puts a sum into its local."""
-    value = _i32(i) + calls.slot(RESULT_SLOT, calls.result)
+    value = wasm.code("i32.const", i) + calls.slot(RESULT_SLOT, calls.result)
     if not _is_vector(found, x):
-        return value + _local("set", x)
-    into = encode(CODES["f32x4.replace_lane"], (lane,))
-    return _local("get", x) + value + into + _local("set", x)
+        return value + wasm.code("local.set", x)
+    into = wasm.code("f32x4.replace_lane", lane)
+    return wasm.code("local.get", x) + value + into + wasm.code("local.set", x)
 
 
 def _linear(value: Linear, held: dict[Atom, Held]) -> bytes:
     """Code for an affine form of what locals hold."""
-    out = [_i32(value.constant)]
+    out = [wasm.code("i32.const", value.constant)]
     for atom, c in value.terms:
         if atom != RESULT:
-            out += [_get(held[atom], I32), _i32(-held[atom].constant), b"\x6a"]
-            out += [_i32(c), b"\x6c\x6a"]
+            out += [_get(held[atom], I32), wasm.code("i32.const", -held[atom].constant), b"\x6a"]
+            out += [wasm.code("i32.const", c), b"\x6c\x6a"]
     return b"".join(out)
 
 
 def _get(where: Held, type_: bytes) -> bytes:
     if where.lane < 0:
-        return _local("get", where.local)
+        return wasm.code("local.get", where.local)
     name = "f32x4.extract_lane" if type_ == F32 else "i32x4.extract_lane"
-    return _local("get", where.local) + encode(CODES[name], (where.lane,))
-
-
-def _local(what: str, x: int) -> bytes:
-    return encode(CODES[f"local.{what}"], (x,))
-
-
-def _i32(value: int) -> bytes:
-    return encode(CODES["i32.const"], (value,))
+    return wasm.code("local.get", where.local) + wasm.code(
+        name,
+        where.lane,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnjit_studio.errors import UserError
-from nnjit_studio.wasm_file.flow import V8_VECTORS
+from nnjit_studio.wasm_file.flow.vectors import V8_VECTORS
 
 _VECTORS = {
     **{("v8", "x64"): V8_VECTORS, ("spidermonkey", "x64"): 15, ("jsc", "x64"): 15},

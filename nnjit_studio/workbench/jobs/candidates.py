@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nnjit_studio.analysis.kernel import KernelInspection, inspect_kernel
+from nnjit_studio.analysis.kernel.kernel import KernelInspection, inspect_kernel
 from nnjit_studio.errors import UserError
 from nnjit_studio.records import DeviceProfile, KernelKey
 from nnjit_studio.records.candidate import settings_of

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from nnjit_studio.analysis.backends import BackendComparison, Side, StepPair, ratio
-from nnjit_studio.analysis.profile import Steady
+from nnjit_studio.analysis.profile.records import Steady
 from nnjit_studio.errors import NnjitError, UserError
 from nnjit_studio.model import Plan, PlanStep
 from nnjit_studio.records import DeviceProfile

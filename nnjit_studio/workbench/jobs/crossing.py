@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from nnjit_studio.analysis.browsers import Crossing, Winner
+from nnjit_studio.analysis.browsers.crossing import Crossing, Winner
 from nnjit_studio.errors import UserError
 from nnjit_studio.records import MeasurePolicy
 from nnjit_studio.records.gpu_candidate import candidate_of

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from nnjit_studio.analysis.profile import (
-    MeasuredMemory,
-    ModelProfile,
-    Steady,
-    renderer_memory,
-    step_rows,
-)
+from nnjit_studio.analysis.profile.memory import MeasuredMemory, renderer_memory
+from nnjit_studio.analysis.profile.records import ModelProfile, Steady
+from nnjit_studio.analysis.profile.rows import step_rows
 from nnjit_studio.model.memory import forecast, live_bytes
 from nnjit_studio.support.phases import OnPhase, quiet
 from nnjit_studio.tuner.whole.machine import Machine

@@ -10,8 +10,16 @@ from gui_fakes import COLD_MS, profile_of
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
 
-from nnjit_studio.analysis.profile import findings, trace_events
-from nnjit_studio.analysis.profile.findings import DIFF, IN_THE_PAGE, LEDGER, MEMORY, SHOW, TUNE
+from nnjit_studio.analysis.profile.findings import (
+    DIFF,
+    IN_THE_PAGE,
+    LEDGER,
+    MEMORY,
+    SHOW,
+    TUNE,
+    findings,
+)
+from nnjit_studio.analysis.profile.trace import trace_events
 from nnjit_studio.ui.profile.compare import _tone
 from nnjit_studio.ui.profile.ledger import cold_bars, warm_bars
 from nnjit_studio.ui.profile.roofline import StepRoofline

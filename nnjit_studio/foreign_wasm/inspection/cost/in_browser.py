@@ -10,8 +10,9 @@ from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.browsers.flags import Browser, Extras
 from nnjit_studio.engine.pages.opening import open_page
 from nnjit_studio.engine.pages.server import PageServer
-from nnjit_studio.foreign_wasm.inspection.cost.engines import Job, Row
+from nnjit_studio.foreign_wasm.inspection.cost.engines import Engine, Job, Row
 from nnjit_studio.foreign_wasm.inspection.cost.memory import watched
+from nnjit_studio.foreign_wasm.inspection.cost.shells import find_shell
 from nnjit_studio.foreign_wasm.inspection.cost.v8_lines import TIERS as V8_TIERS
 
 TIMEOUT_S = 1800.0
@@ -68,3 +69,14 @@ class BrowserEngine:
             return Extras(preferences={_PREFERENCES[job.tier]: False})
         flags = " ".join((*V8_TIERS[job.tier], *job.flags))
         return Extras((f"--js-flags={flags}",), on_output=job.on_line)
+
+
+def find_engine(name: str, no_sandbox: bool) -> Engine:
+    """The engine of that name or path: a shell, or else a browser.
+
+    Raises
+    ------
+    TargetError
+        When there is none.
+    """
+    return find_shell(name) or BrowserEngine(browsers.find(name), no_sandbox)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nnjit_studio.foreign_wasm.inspection.facts import FunctionFacts
-from nnjit_studio.wasm_file.flow import V8_VECTORS
+from nnjit_studio.wasm_file.flow.vectors import V8_VECTORS
 
 
 @dataclass(frozen=True)

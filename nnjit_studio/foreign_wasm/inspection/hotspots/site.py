@@ -9,14 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from starlette.applications import Starlette
-from starlette.datastructures import MutableHeaders
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from nnjit_studio.engine.hub.hub import listening_socket, make_server
-from nnjit_studio.engine.hub.web import ISOLATION
+from nnjit_studio.engine.hub.web import ISOLATION, headed
 from nnjit_studio.errors import UserError
 
 
@@ -38,7 +37,11 @@ def served(folder: Path) -> Iterator[str]:
     port = listener.getsockname()[1]
     app = Starlette(routes=[Mount("/", StaticFiles(directory=folder, html=True))])
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1"])
-    server = make_server(_Isolated(app))
+
+    async def isolated(scope: Scope, receive: Receive, send: Send) -> None:
+        await app(scope, receive, headed(send, ISOLATION))  # which shared memory needs
+
+    server = make_server(isolated)
     thread = threading.Thread(
         target=lambda: asyncio.run(server.serve(sockets=[listener])), name="nnjit-site", daemon=True
     )
@@ -49,18 +52,3 @@ def served(folder: Path) -> Iterator[str]:
         server.should_exit = True
         thread.join()
         listener.close()
-
-
-class _Isolated:
-    """Puts the headers on every answer that shared memory needs."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(ISOLATION)
-            await send(message)
-
-        await self._app(scope, receive, send_with_headers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from nnjit_studio.foreign_wasm.offload.lift.code import EMPTY, Code, literal_of, offset_of
 from nnjit_studio.foreign_wasm.offload.lift.machine import Machine, Store
@@ -23,12 +24,12 @@ from nnjit_studio.foreign_wasm.offload.lift.terms import (
     is_float,
     number,
     rebuilt,
+    symbol,
     total,
     walk,
 )
 from nnjit_studio.foreign_wasm.offload.lift.trips import trip_count
 
-I32, F32, V128 = 0x7F, 0x7D, 0x7B
 MAX_STORES = 256
 EFFECTS = ("store", "atomic", "memory.", "table.", "global.set", "elem.", "data.")
 
@@ -44,7 +45,7 @@ def run_loop(code: Code, begin: int, m: Machine) -> None:
     if code.instructions[begin].immediates[0] != EMPTY:
         raise Refused("branch")
     written = code.written(begin, code.ends[begin])
-    heads = {x: _phi(code.types[x], begin, x) for x in written}
+    heads = {x: symbol(code.types[x], partial(_phi, begin, x)) for x in written}
     # What a local steps by shows in a first run; in the second it is known at the head.
     trial = _Loop(begin, written, m, _body(code, begin, m, heads, trial=True)[0])
     trial.find_inductions()
@@ -124,15 +125,9 @@ def _step(name: str, code: int, offset: int, literal: object, m: Machine) -> Non
         raise Refused("size")
 
 
-def _phi(type_: int, loop: int, x: int) -> Value:
+def _phi(loop: int, x: int, lane: int) -> Atom:
     """The value of a local at the head of a loop that sets it."""
-    if type_ == I32:
-        return atom_of(Atom("phi", loop, (x, 0)))
-    if type_ == F32:
-        return Scalar(Atom("phi", loop, (x, 0)))
-    if type_ == V128:
-        return Lanes(tuple(Scalar(Atom("phi", loop, (x, lane))) for lane in range(4)))
-    return Unknown("f64" if type_ == 0x7C else "integer")
+    return Atom("phi", loop, (x, lane))
 
 
 class _Loop:

@@ -74,6 +74,9 @@ class Linear:
         return result
 
 
+I32, F32, V128 = 0x7F, 0x7D, 0x7B
+
+
 def number(value: int) -> Linear:
     return Linear((), signed(value))
 
@@ -170,6 +173,17 @@ class Unknown:
 
 
 Value = Linear | Expr | Lanes | Compare | Unknown
+
+
+def symbol(type_: int, atom: Callable[[int], Atom]) -> Value:
+    """A value of a type of which nothing is known but its atom, by lane."""
+    if type_ == I32:
+        return atom_of(atom(0))
+    if type_ == F32:
+        return Scalar(atom(0))
+    if type_ == V128:
+        return Lanes(tuple(Scalar(atom(lane)) for lane in range(4)))
+    return Unknown("f64" if type_ == 0x7C else "integer")
 
 
 def as_integer(value: Value) -> Linear | None:

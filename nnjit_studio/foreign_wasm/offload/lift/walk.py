@@ -12,10 +12,13 @@ from dataclasses import dataclass, field
 from itertools import count, pairwise
 
 from nnjit_studio.foreign_wasm.offload.lift.code import Code, literal_of, offset_of
-from nnjit_studio.foreign_wasm.offload.lift.loops import EFFECTS, F32, I32, V128, run_loop
+from nnjit_studio.foreign_wasm.offload.lift.loops import EFFECTS, run_loop
 from nnjit_studio.foreign_wasm.offload.lift.machine import MOST_STEPS, Machine
 from nnjit_studio.foreign_wasm.offload.lift.refusal import Refused
 from nnjit_studio.foreign_wasm.offload.lift.terms import (
+    F32,
+    I32,
+    V128,
     Atom,
     Const,
     Lanes,
@@ -24,8 +27,8 @@ from nnjit_studio.foreign_wasm.offload.lift.terms import (
     Scalar,
     Unknown,
     Value,
-    atom_of,
     number,
+    symbol,
 )
 
 Signature = Callable[[int], tuple[int, int]]
@@ -74,13 +77,7 @@ class Walk:
         self._block(0, len(self.code.instructions) - 1)
 
     def _symbol(self, type_: int) -> Value:
-        if type_ == I32:
-            return atom_of(Atom("entry", next(self._fresh)))
-        if type_ == F32:
-            return Scalar(Atom("entry", next(self._fresh)))
-        if type_ == V128:
-            return Lanes(tuple(Scalar(Atom("entry", next(self._fresh))) for _ in range(4)))
-        return Unknown("f64" if type_ == 0x7C else "integer")
+        return symbol(type_, lambda _: Atom("entry", next(self._fresh)))
 
     def _forget(self, begin: int, end: int) -> None:
         self._memory_changed()

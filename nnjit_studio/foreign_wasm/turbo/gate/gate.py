@@ -84,6 +84,11 @@ class Tried:
         )
 
 
+def job_of(settings: Settings, **parts: Any) -> dict[str, Any]:
+    """What an engine is to do, for ``resources/bench/turbo/work.js``; of other parts nothing."""
+    return {"settings": asdict(settings), "functions": [], "pairs": [], "modules": [], **parts}
+
+
 def measure(
     memory: Limits,
     candidates: Sequence[Candidate],
@@ -102,12 +107,7 @@ def measure(
     for name, candidate in by_file.items():
         check()
         (folder / name).write_bytes(loop_module(candidate.function, memory, candidate.loops))
-    job = {
-        "settings": asdict(settings),
-        "functions": [_job(name, c, memory) for name, c in by_file.items()],
-        "pairs": [],
-        "modules": [],
-    }
+    job = job_of(settings, functions=[_job(name, c, memory) for name, c in by_file.items()])
     for row in engine.rows(job, folder):
         told = row["loop"]
         candidate = by_file[told["file"]]

@@ -23,14 +23,13 @@ from nnjit_studio.foreign_wasm.turbo.loops.operators import (
     I32,
     I64,
     LOCAL_GET,
-    LOCAL_SET,
     V128,
 )
 from nnjit_studio.foreign_wasm.turbo.loops.variants import Variant
 from nnjit_studio.wasm_file import leb
-from nnjit_studio.wasm_file.module import MAGIC
+from nnjit_studio.wasm_file.instructions import code
 from nnjit_studio.wasm_file.parts import SHARED_MEMORY, WIDE_MEMORY, Limits
-from nnjit_studio.wasm_file.sections import function_type, section, sized, text, vector
+from nnjit_studio.wasm_file.sections import function_type, module_of, sized, text
 
 GIVEN, RESULTS, SLOT = 64, 32768, 16
 MOST_SLOTS = (RESULTS - GIVEN) // SLOT
@@ -70,14 +69,15 @@ def loop_module(
         + leb.unsigned(1)
         + leb.unsigned(MOST_PAGES)
     )
-    sections = {
-        1: [function_type(b"", b"")],
-        2: [text("e") + text("m") + b"\x02" + limits],
-        3: [b"\0"] * len(runs),
-        7: [text(name) + b"\0" + leb.unsigned(n) for n, name in enumerate(runs)],
-        10: [*map(sized, runs.values())],
-    }
-    return MAGIC + b"".join(section(code, vector(items)) for code, items in sections.items())
+    return module_of(
+        {
+            "type": [function_type(b"", b"")],
+            "import": [text("e") + text("m") + b"\x02" + limits],
+            "function": [b"\0"] * len(runs),
+            "export": [text(name) + b"\0" + leb.unsigned(n) for n, name in enumerate(runs)],
+            "code": [*map(sized, runs.values())],
+        }
+    )
 
 
 def _run(function: Function, zero: bytes, loop: Loop, variant: Variant | None) -> bytes:
@@ -85,8 +85,8 @@ def _run(function: Function, zero: bytes, loop: Loop, variant: Variant | None) -
     load, store = partial(_load, zero), partial(_store, zero)
     fresh = FreshLocals(len(function.types))
     if variant is None:
-        code = function.body.instructions
-        body = function.data[code[loop.first].start : code[loop.stop - 1].start]
+        found = function.body.instructions
+        body = function.data[found[loop.first].start : found[loop.stop - 1].start]
     else:
         body = emit(variant.graph, variant.plan.steps, fresh)[: -len(_BR_IF)]
     fresh.next_loop()
@@ -119,12 +119,7 @@ def _fresh_one(fresh: FreshLocals) -> int:
     return fresh.first + len(fresh.types) - 1
 
 
-def _get(local: int) -> bytes:
-    return bytes((LOCAL_GET,)) + leb.unsigned(local)
-
-
-def _set(local: int) -> bytes:
-    return bytes((LOCAL_SET,)) + leb.unsigned(local)
+_get, _set = partial(code, "local.get"), partial(code, "local.set")
 
 
 def _load(zero: bytes, address: int, kind: int) -> bytes:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nnjit_studio.errors import WasmError
 from nnjit_studio.foreign_wasm.turbo.gate.engines import Engine
-from nnjit_studio.foreign_wasm.turbo.gate.gate import Settings
+from nnjit_studio.foreign_wasm.turbo.gate.gate import Settings, job_of
 from nnjit_studio.foreign_wasm.turbo.loops.operators import LOOP
 from nnjit_studio.wasm_file import edit
 from nnjit_studio.wasm_file.instructions import decode
@@ -89,12 +89,7 @@ def executed(
         One row for each function; for each of ``modules`` whether the engine takes it.
     """
     rows = list(pairs.failed)
-    job = {
-        "settings": asdict(settings),
-        "functions": [],
-        "pairs": list(pairs.jobs),
-        "modules": list(modules),
-    }
+    job = job_of(settings, pairs=list(pairs.jobs), modules=list(modules))
     valid: list[bool] = []
     for row in engine.rows(job, folder):
         if "pair" in row:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from nnjit_studio.errors import WasmError
 from nnjit_studio.foreign_wasm.turbo.kernels.references import referenced
 from nnjit_studio.wasm_file import leb
-from nnjit_studio.wasm_file.flow import Block, nest
+from nnjit_studio.wasm_file.flow.nest import Block, nest
 from nnjit_studio.wasm_file.instructions import CODES, Body, decode
 from nnjit_studio.wasm_file.module import Module
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from nnjit_studio.errors import WasmError
 from nnjit_studio.foreign_wasm.turbo.kernels.module import SIGNATURE
 from nnjit_studio.wasm_file import edit
-from nnjit_studio.wasm_file.flow import loops
+from nnjit_studio.wasm_file.flow.nest import loops
 from nnjit_studio.wasm_file.instructions import CODES, Body, decode
 from nnjit_studio.wasm_file.module import Module
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nnjit_studio.foreign_wasm.turbo.gate.engines import Engine
 from nnjit_studio.foreign_wasm.turbo.gate.gain import Gain, gain_of
-from nnjit_studio.foreign_wasm.turbo.gate.gate import Settings
+from nnjit_studio.foreign_wasm.turbo.gate.gate import Settings, job_of
 from nnjit_studio.foreign_wasm.turbo.kernels.callers import refused
 from nnjit_studio.foreign_wasm.turbo.kernels.find import find
 from nnjit_studio.foreign_wasm.turbo.kernels.guard import Donor, replace
@@ -115,21 +115,16 @@ def judge(
     for name, (tile, twin) in donors.items():
         (folder / name).write_bytes(donor_module(tile, twin, shared))
     (folder / "reference.wasm").write_bytes(donor_module(REFERENCE, False, shared))
-    job = {
-        "settings": asdict(settings),
-        "functions": [],
-        "pairs": [],
-        "modules": [],
-        "kernels": {
-            "originals": ORIGINALS,
-            "functions": [f"f{index}" for index in functions],
-            "reference": "reference.wasm",
-            "donors": list(donors),
-            "cases": CASES,
-            "blocks": [_block(*given) for given in _BLOCKS],
-        },
+    wanted = {
+        "originals": ORIGINALS,
+        "functions": [f"f{index}" for index in functions],
+        "reference": "reference.wasm",
+        "donors": list(donors),
+        "cases": CASES,
+        "blocks": [_block(*given) for given in _BLOCKS],
     }
-    told = next(row["kernels"] for row in list(engine.rows(job, folder)) if "kernels" in row)
+    rows = list(engine.rows(job_of(settings, kernels=wanted), folder))
+    told = next(row["kernels"] for row in rows if "kernels" in row)
     return list(_judged(told, functions, donors, settings.least_gain))
 
 

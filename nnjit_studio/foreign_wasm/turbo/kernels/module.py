@@ -9,8 +9,7 @@ from nnjit_studio.compiler.wasm.instructions import VALUE_TYPES
 from nnjit_studio.compiler.wasm.ir import Function
 from nnjit_studio.foreign_wasm.turbo.kernels.sgemm import PARAMS, Mode, Tile, sgemm
 from nnjit_studio.wasm_file.leb import unsigned
-from nnjit_studio.wasm_file.module import MAGIC
-from nnjit_studio.wasm_file.sections import function_type, section, sized, text, vector
+from nnjit_studio.wasm_file.sections import function_type, module_of, sized, text
 
 _I32, _F32 = VALUE_TYPES["i32"], VALUE_TYPES["f32"]
 SIGNATURE = (_I32 * (len(PARAMS) - 1) + _F32, _I32)
@@ -28,21 +27,20 @@ def donor_module(tile: Tile, fma: bool, shared: bool) -> bytes:
     shared
         Whether the memory ``env.memory`` that it imports is a shared one; engines tell these apart.
     """
-    return module_of({mode.value: sgemm(mode, tile, fma) for mode in Mode}, shared)
+    return kernel_module({mode.value: sgemm(mode, tile, fma) for mode in Mode}, shared)
 
 
-def module_of(functions: Mapping[str, Function], shared: bool) -> bytes:
+def kernel_module(functions: Mapping[str, Function], shared: bool) -> bytes:
     """A module of functions of :data:`SIGNATURE`, exported by name."""
     limits = b"\x03" + unsigned(1) + unsigned(MOST_PAGES) if shared else b"\x00" + unsigned(1)
     memory = text(MEMORY[0]) + text(MEMORY[1]) + b"\x02" + limits
     exports = [text(name) + b"\x00" + unsigned(i) for i, name in enumerate(functions)]
-    return b"".join(
-        (
-            MAGIC,
-            section(1, vector([function_type(*SIGNATURE)])),
-            section(2, vector([memory])),
-            section(3, vector([unsigned(0)] * len(functions))),
-            section(7, vector(exports)),
-            section(10, vector([sized(encode_body(f)) for f in functions.values()])),
-        )
+    return module_of(
+        {
+            "type": [function_type(*SIGNATURE)],
+            "import": [memory],
+            "function": [unsigned(0)] * len(functions),
+            "export": exports,
+            "code": [sized(encode_body(f)) for f in functions.values()],
+        }
     )

@@ -25,11 +25,11 @@ from nnjit_studio.compiler.wasm.ir import (
     Loop,
     Node,
     Op,
+    Store,
     add,
     i32,
     scale,
 )
-from nnjit_studio.foreign_wasm.turbo.kernels.columns import stored
 
 PANEL = 16
 """Columns of a panel of B."""
@@ -38,6 +38,12 @@ ROW_BYTES = 4 * PANEL
 PARAMS = ["A", "B", "C", "CountK", "CountM", "CountN", "lda", "ldc", "alpha"]
 A, B, C, COUNT_K, COUNT_M, COUNT_N, LDA, LDC, ALPHA = range(len(PARAMS))
 LANES = 4
+_LOADS = {"v128": "v128.load", "v64": "v128.load64_zero", "v32": "v128.load32_zero"}
+_STORES = {
+    "v128": ("v128.store", -1),
+    "v64": ("v128.store64_lane", 0),
+    "v32": ("v128.store32_lane", 0),
+}
 
 
 class Mode(Enum):
@@ -202,7 +208,7 @@ class _Rows:
         nodes: list[Node] = []
         for c, sums in self._rows(tile):
             for j, total in enumerate(sums):
-                nodes.append(stored("v128", c, total, 16 * j, self._adds))
+                nodes.append(_stored("v128", c, total, 16 * j, self._adds))
             nodes.append(LocalSet(c, add(LocalGet(c), i32(4 * tile.columns))))
         nodes.append(LocalSet(self._n, Op("i32.sub", (LocalGet(self._n), i32(tile.columns)))))
         return nodes
@@ -232,12 +238,21 @@ def _part(columns: int, c: int, sums: Sequence[int], adds: bool) -> list[Node]:
     """So many columns of one row written; those behind them move to the front."""
     if columns >= LANES:
         count = columns // LANES
-        nodes: list[Node] = [stored("v128", c, sums[j], 16 * j, adds) for j in range(count)]
+        nodes: list[Node] = [_stored("v128", c, sums[j], 16 * j, adds) for j in range(count)]
         moved = zip(sums[:count], sums[count : 2 * count], strict=True)
         nodes += [LocalSet(to, LocalGet(of)) for to, of in moved]
     else:
-        nodes = [stored(f"v{32 * columns}", c, sums[0], 0, adds)]
+        nodes = [_stored(f"v{32 * columns}", c, sums[0], 0, adds)]
         if columns == 2:
             high = Op("i32x4.shuffle_2323", (LocalGet(sums[0]), LocalGet(sums[0])))
             nodes.append(LocalSet(sums[0], high))
     return [*nodes, LocalSet(c, add(LocalGet(c), i32(4 * columns)))]
+
+
+def _stored(width: str, c: int, total: int, offset: int, adds: bool) -> Node:
+    """The first bits of a sum written to C, or added to what is there."""
+    value: Node = LocalGet(total)
+    if adds:
+        value = Op("f32x4.add", (value, Load(_LOADS[width], LocalGet(c), offset, "C")))
+    store, lane = _STORES[width]
+    return Store(store, LocalGet(c), value, offset, "C", lane)

@@ -54,9 +54,3 @@ def upgrade() -> None:
         sa.Column("made", sa.BigInteger, nullable=False),
         sa.Column("document", sa.Text, nullable=False),
     )
-
-
-def downgrade() -> None:
-    """Remove them."""
-    for name in ("snapshots", "secrets", "ballots", "places", "devices"):
-        op.drop_table(name)

@@ -24,9 +24,3 @@ def upgrade() -> None:
         name = "\n".join(str(document[field]) for field in _FIELDS)
         bucket = hashlib.sha256(name.encode()).hexdigest()[:2]
         connection.execute(sa.update(places).where(places.c.id == row.id).values(bucket=bucket))
-
-
-def downgrade() -> None:
-    """Remove it."""
-    op.drop_index("ix_places_bucket", "places")
-    op.drop_column("places", "bucket")
