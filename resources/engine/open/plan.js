@@ -1,8 +1,8 @@
 /** Plans of a model whose sizes are open: one for each size that comes, made when it comes. */
 import { EngineError } from "../errors.js";
 import { aligned } from "../plan.js";
-import { placed } from "./storage.js";
-import { checkDims, scalarOf, valueOf } from "./size.js";
+import { placer } from "./storage.js";
+import { checkDims, once, scalarOf, valueOf } from "./size.js";
 
 /** @import { OpenPlan, OpenPort, Plan, PlanBuffer, PlanPort, PlanStep } from "../../types/engine.js" */
 /** @import { Dims } from "./size.js" */
@@ -60,8 +60,11 @@ export function everyVariant(open) {
 /** @param {OpenPlan} open @param {Dims} dims @param {PlanStep[]} steps @returns {Plan} */
 function whole(open, dims, steps) {
   const plan = sized(open, dims, steps);
-  return { ...plan, ...placed(plan) };
+  plan.arena_bytes = placerOf(open)(plan.buffers);
+  return plan;
 }
+
+const placerOf = once(placer);
 
 /** Without places in the arena. @param {OpenPlan} open @param {Dims} dims @param {PlanStep[]} steps @returns {Plan} */
 function sized(open, dims, steps) {

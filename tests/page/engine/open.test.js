@@ -5,7 +5,7 @@ import { Engine } from "../../../resources/engine/engine.js";
 import { Sizes } from "../../../resources/engine/open/sizes.js";
 import { dimsOf, scalarOf, textOf, valueOf } from "../../../resources/engine/open/size.js";
 import { bindCalls, execute } from "../../../resources/engine/steps.js";
-import { placed } from "../../../resources/engine/open/storage.js";
+import { placer } from "../../../resources/engine/open/storage.js";
 import { addKernel, doubleKernel, f32, floats, header } from "../wasm.js";
 
 const n = [[1, "n"]];
@@ -117,10 +117,11 @@ test("tensors that live at once never overlap, and one that is over gives its pl
   const sizes = [100, 300, 300, 64];
   const buffers = sizes.map((nbytes) => ({ region: "arena", offset: 0, nbytes, pack: null }));
   const call = (/** @type {number[]} */ ...args) => ({ op: "call", workload: "k", args, node: "" });
-  const made = placed({ buffers, steps: [call(0, 1), call(1, 2), call(2, 3)], inputs: [{ buffer: 0 }], outputs: [{ buffer: 3 }] });
-  const [a, b, c, d] = made.buffers.map(({ offset }, i) => [offset, offset + sizes[i]]);
+  const place = placer({ buffers, steps: [call(0, 1), call(1, 2), call(2, 3)], inputs: [{ buffer: 0 }], outputs: [{ buffer: 3 }] });
+  const arena_bytes = place(buffers);
+  const [a, b, c, d] = buffers.map(({ offset }, i) => [offset, offset + sizes[i]]);
   for (const [p, q] of [[a, b], [b, c], [c, d], [a, d], [a, c]]) assert.ok(p[1] <= q[0] || q[1] <= p[0]);
-  assert.equal(made.arena_bytes, 320 + 320 + 128);
+  assert.equal(arena_bytes, 320 + 320 + 128);
 });
 
 test("every kernel that a remainder chooses runs ahead, near the sizes that are wanted", () => {
