@@ -72,6 +72,17 @@ export class ProxySession {
 
   /**
    * As the session of a page.
+   * @param {Record<string, number>} [sizes]
+   * @returns {Promise<number>}
+   */
+  async warmUp(sizes = {}) {
+    const { runs, facts } = await this.#call("warmUp", [sizes]);
+    Object.assign(this, facts); // memory may have grown
+    return runs;
+  }
+
+  /**
+   * As the session of a page.
    * @param {Record<string, Tensor>} feeds
    * @param {number} [runs]
    */

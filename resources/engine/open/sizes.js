@@ -6,8 +6,9 @@ import { LOOPS } from "./loop.js";
 import { everyVariant, planAt } from "./plan.js";
 import { OpenModel } from "./model.js";
 import { dimsOf } from "./size.js";
-import { warmInputs } from "./warm.js";
+import { Ahead, warmInputs } from "./warm.js";
 
+/** @import { Engine } from "../engine.js" */
 /** @import { Loaded, Tensor } from "../../types/engine.js" */
 /** @import { Dims } from "./size.js" */
 
@@ -63,6 +64,11 @@ export class Sizes extends OpenModel {
   /** See {@link warmInputs}. @param {Partial<Dims>} given */
   warmInputs(given) {
     return warmInputs(this.open, given);
+  }
+
+  /** @param {Engine} engine that holds this model */
+  ahead(engine) {
+    return new Ahead(engine, this.open);
   }
 
   /**

@@ -132,3 +132,70 @@ test("every kernel that a remainder chooses runs ahead, near the sizes that are 
   assert.deepEqual(shapes({}), [[1, 4, 16], [1, 3, 12]]);
   assert.throws(() => shapes({ n: 0 }), /n is 0; the model takes 1 or more/);
 });
+
+/** An engine whose idle moments the test gives. @param {import("node:test").TestContext} t */
+async function idle(t) {
+  const { engine, sizes } = await ready();
+  const ran = /** @type {number[]} */ ([]);
+  const waiting = /** @type {((idle: any) => void)[]} */ ([]);
+  Object.assign(globalThis, { requestIdleCallback: (/** @type {any} */ work) => waiting.push(work) });
+  t.after(() => delete (/** @type {any} */ (globalThis).requestIdleCallback));
+  const stepwise = engine.stepwise.bind(engine);
+  engine.stepwise = function* (inputs) {
+    for (const step of stepwise(inputs)) yield void (ran.push(inputs[0].shape[1]), step);
+  };
+  const moment = (left_ms = 0) => waiting.splice(0).forEach((work) => work({ timeRemaining: () => left_ms }));
+  return { ahead: sizes.ahead(engine), engine, sizes, ran, waiting, moment };
+}
+
+test("after an answer the kernels of all remainders run while the page is idle, a step at a time", async (t) => {
+  const { ahead, ran, waiting, moment } = await idle(t);
+  ahead.goOn();
+  ahead.goOn();
+  assert.equal(waiting.length, 1, "an idle moment is asked for once");
+  const most = [];
+  for (let turn = 0; turn < 20 && waiting.length; turn++) {
+    const before = ran.length;
+    moment();
+    most.push(ran.length - before);
+  }
+  assert.deepEqual(ran, [1, 1, 2, 2], "two steps at each of two sizes");
+  assert.equal(Math.max(...most), 1);
+  ahead.goOn();
+  assert.equal(waiting.length, 0, "once");
+});
+
+test("a run ahead that an answer came into begins again, and ends with the session", async (t) => {
+  const { ahead, engine, ran, waiting, moment } = await idle(t);
+  ahead.goOn();
+  moment(); // the first size is chosen
+  moment();
+  ahead.standAside();
+  assert.deepEqual(floats(engine.infer([x([1, 3], 3)]).outputs[0].data), [0, 4, 8]);
+  moment();
+  assert.deepEqual(ran, [1, 1]);
+  moment(50);
+  assert.deepEqual(ran, [1, 1, 1, 2, 2], "as much as an idle moment holds");
+  const other = await idle(t);
+  other.ahead.goOn();
+  other.moment();
+  other.ahead.stop();
+  other.moment(50);
+  assert.deepEqual([other.ran, other.waiting.length, waiting.length], [[], 0, 0]);
+});
+
+test("runs ahead take no memory", async (t) => {
+  const { engine, sizes, ran, moment } = await idle(t);
+  sizes.open = /** @type {any} */ ({ ...plan(), dims: [{ name: "n", low: 100_000, high: 2 ** 30, step: 1 }] });
+  const [before, ahead] = [engine.memoryBytes, sizes.ahead(engine)];
+  ahead.goOn();
+  for (let turn = 0; turn < 20; turn++) moment(50);
+  assert.deepEqual([ran, engine.memoryBytes], [[], before]);
+});
+
+test("an input whose value the plan was laid out for has it when kernels run ahead", () => {
+  const open = plan();
+  Object.assign(open.inputs, { 1: { name: "rate", dtype: "i64", shape: [1], buffer: 0, value: 16000 } });
+  const [[, rate]] = new Sizes(/** @type {any} */ (open)).warmInputs({ n: 9 });
+  assert.deepEqual(new BigInt64Array(rate.data.buffer), BigInt64Array.of(16000n));
+});
