@@ -6,11 +6,11 @@ import { LOOPS } from "./loop.js";
 import { everyVariant, planAt } from "./plan.js";
 import { OpenModel } from "./model.js";
 import { dimsOf } from "./size.js";
-import { Ahead, warmInputs } from "./warm.js";
+import { aheadOf, warmInputs } from "./warm.js";
 
-/** @import { Engine } from "../engine.js" */
 /** @import { Loaded, Tensor } from "../../types/engine.js" */
 /** @import { Dims } from "./size.js" */
+/** @import { Stepped } from "./warm.js" */
 
 const MOST = 128;
 
@@ -66,9 +66,9 @@ export class Sizes extends OpenModel {
     return warmInputs(this.open, given);
   }
 
-  /** @param {Engine} engine that holds this model */
+  /** See {@link aheadOf}. @param {Stepped} engine */
   ahead(engine) {
-    return new Ahead(engine, this.open);
+    return aheadOf(engine, this.open);
   }
 
   /**

@@ -3,9 +3,14 @@ import { ARRAYS, layoutMemory, PAGE_BYTES, specBytes } from "../plan.js";
 import { planAt } from "./plan.js";
 import { checkDims } from "./size.js";
 
-/** @import { Engine } from "../engine.js" */
 /** @import { OpenPlan, Plan, PlanPort, Tensor } from "../../types/engine.js" */
 /** @import { Dims } from "./size.js" */
+/** @typedef {{stepwise: (inputs: Tensor[]) => Generator<void>, readonly memoryBytes: number}} Stepped */
+/**
+ * Kernels that run before inputs need them: from the next idle moment on, once an answer was given; a run that comes
+ * writes over what a step left, so the run ahead begins again; and never again.
+ * @typedef {{goOn: () => void, standAside: () => void, stop: () => void}} Ahead
+ */
 
 /** More remainders than this are not tried. */
 const MOST_TURNS = 64;
@@ -63,60 +68,45 @@ function* around(open, first) {
 /**
  * Runs all kernels at the smallest sizes while the page is idle, a step of a plan at a time: an answer waits
  * for one step at most. No memory is taken for it.
+ * @param {Stepped} engine that holds the model
+ * @param {OpenPlan} open
+ * @returns {Ahead}
  */
-export class Ahead {
-  #engine;
-  #turns;
-  /** @type {Tensor[] | null} of the run that has begun */ #inputs = null;
-  /** @type {Generator<void> | null} what is left of it */ #steps = null;
-  #asked = false;
-  #over = false;
-
-  /** @param {Engine} engine @param {OpenPlan} open */
-  constructor(engine, open) {
-    this.#engine = engine;
-    const lowest = Object.fromEntries(open.dims.map(({ name, low, step }) => [name, Math.ceil(low / step) * step]));
-    this.#turns = turns(open, lowest, (plan) => layoutMemory([plan]).pages * PAGE_BYTES <= engine.memoryBytes);
-  }
-
-  /** A run comes: it writes over what a step left for the next one, so the run ahead begins again. */
-  standAside() {
-    this.#steps = null;
-  }
-
-  /** An answer was given: from the next idle moment on. */
-  goOn() {
-    if (this.#asked || this.#over) return;
-    this.#asked = true;
-    whenIdle((left_ms) => {
-      this.#asked = false;
-      try {
-        do this.#step();
-        while (!this.#over && left_ms() > LEAST_IDLE_MS);
-      } catch (e) {
-        this.stop();
-        console.warn(`nnjit: kernels are not run ahead: ${e}`);
-      }
-      this.goOn();
-    });
-  }
-
-  stop() {
-    this.#over = true;
-  }
-
-  /** A step of a run, or the choice of the next size. */
-  #step() {
-    if (this.#over) return;
-    if (this.#inputs) {
-      this.#steps ??= this.#engine.stepwise(this.#inputs);
-      if (this.#steps.next().done) this.#steps = this.#inputs = null;
-      return;
+export function aheadOf(engine, open) {
+  const lowest = Object.fromEntries(open.dims.map(({ name, low, step }) => [name, Math.ceil(low / step) * step]));
+  const runs = turns(open, lowest, (plan) => layoutMemory([plan]).pages * PAGE_BYTES <= engine.memoryBytes);
+  /** @type {Tensor[] | null | undefined} of the run that is due */ let inputs;
+  /** @type {Generator<void> | null} what is left of it, once it has begun */ let steps;
+  let asked = false;
+  /** A step, or the choice of the next size; false where no run is left. */
+  const step = () => {
+    if (!inputs) {
+      const { value, done } = runs.next();
+      inputs = value ?? null;
+      return !done;
     }
-    const { value, done } = this.#turns.next();
-    this.#inputs = value ?? null;
-    this.#over = done === true;
-  }
+    steps ??= engine.stepwise(inputs);
+    if (steps.next().done) steps = inputs = null;
+    return true;
+  };
+  const goOn = () => {
+    if (asked) return;
+    asked = true;
+    whenIdle((left_ms) => {
+      let more = false;
+      try {
+        do more = step();
+        while (more && left_ms() > LEAST_IDLE_MS);
+      } catch {
+        more = false; // nobody waits for it; a run that needs the kernel tells what is wrong
+      }
+      asked = !more;
+      if (more) goOn();
+    });
+  };
+  const standAside = () => void (steps = null);
+  const stop = () => void ((inputs = null), (asked = true), runs.return());
+  return { goOn, standAside, stop };
 }
 
 /** Where a browser does not tell, and in workers, between two other tasks. @param {(left_ms: () => number) => void} work */

@@ -6,30 +6,10 @@ import { Sizes } from "../../../resources/engine/open/sizes.js";
 import { dimsOf, scalarOf, textOf, valueOf } from "../../../resources/engine/open/size.js";
 import { bindCalls, execute } from "../../../resources/engine/steps.js";
 import { placer } from "../../../resources/engine/open/storage.js";
+import { openPlan as plan } from "../tiny_bundle.js";
 import { addKernel, doubleKernel, f32, floats, header } from "../wasm.js";
 
 const n = [[1, "n"]];
-const bytes = [[4, "n"]];
-const variant = (/** @type {string} */ workload) => ({ workload, scalars: [], extent: n });
-
-/** y = 2 (x + x): even sizes by one kernel, odd ones by another. */
-const plan = () => ({
-  version: 6,
-  name: "twice",
-  dims: [{ name: "n", low: 1, high: 2 ** 30, step: 1 }],
-  example: { n: 4 },
-  inputs: [{ name: "x", dtype: "f32", shape: [1, n], buffer: 0 }],
-  outputs: [{ name: "y", dtype: "f32", shape: [1, n], buffer: 2 }],
-  buffers: [0, 1, 2].map(() => ({ region: "arena", offset: 0, nbytes: bytes, pack: null, unit_bytes: 4 })),
-  steps: [
-    { op: "call", workload: "k", args: [0, 0, 1], node: "first" },
-    { op: "call", workload: "k", args: [1, 1, 2], node: "second" },
-    { op: "return", workload: "", args: [], node: "" },
-  ],
-  kernels: { k: { selectors: [[n, 2]], variants: [variant("even"), variant("odd")] } },
-  weights_bytes: 0,
-});
-
 async function ready() {
   const sizes = new Sizes(/** @type {any} */ (plan()));
   const engine = new Engine();
