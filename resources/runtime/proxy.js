@@ -75,10 +75,8 @@ export class ProxySession {
    * @param {Record<string, number>} [sizes]
    * @returns {Promise<number>}
    */
-  async warmUp(sizes = {}) {
-    const { runs, facts } = await this.#call("warmUp", [sizes]);
-    Object.assign(this, facts); // memory may have grown
-    return runs;
+  warmUp(sizes) {
+    return this.#call("warmUp", [sizes]);
   }
 
   /**

@@ -71,9 +71,7 @@ async function openInWasm({ base, manifest, plan, others }, threads) {
       }),
     ]);
     await engine.register(kernels);
-    const ahead = sizes?.ahead(engine);
-    ends.unshift(() => ahead?.stop());
-    return { engine, sizes, ahead, tier, threads: team?.threads ?? 1, memory_bytes, close };
+    return { engine, sizes, ahead: sizes?.ahead(engine), tier, threads: team?.threads ?? 1, memory_bytes, close };
   } catch (e) {
     close();
     throw e;

@@ -2,7 +2,7 @@
 import { EngineError } from "../errors.js";
 import { aligned } from "../plan.js";
 import { placer } from "./storage.js";
-import { checkDims, once, scalarOf, valueOf } from "./size.js";
+import { checkDims, scalarOf, valueOf } from "./size.js";
 
 /** @import { OpenPlan, OpenPort, Plan, PlanBuffer, PlanPort, PlanStep } from "../../types/engine.js" */
 /** @import { Dims } from "./size.js" */
@@ -60,11 +60,14 @@ export function everyVariant(open) {
 /** @param {OpenPlan} open @param {Dims} dims @param {PlanStep[]} steps @returns {Plan} */
 function whole(open, dims, steps) {
   const plan = sized(open, dims, steps);
-  plan.arena_bytes = placerOf(open)(plan.buffers);
+  const place = placers.get(open) ?? placer(open);
+  placers.set(open, place);
+  plan.arena_bytes = place(plan.buffers);
   return plan;
 }
 
-const placerOf = once(placer);
+/** @type {WeakMap<OpenPlan, ReturnType<typeof placer>>} */
+const placers = new WeakMap();
 
 /** Without places in the arena. @param {OpenPlan} open @param {Dims} dims @param {PlanStep[]} steps @returns {Plan} */
 function sized(open, dims, steps) {

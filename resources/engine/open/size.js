@@ -55,24 +55,6 @@ export function textOf(size) {
 }
 
 /**
- * What is found of a plan once.
- * @template {object} P, T
- * @param {(plan: P) => T} find
- * @returns {(plan: P) => T}
- */
-export function once(find) {
-  /** @type {WeakMap<P, T>} */
-  const found = new WeakMap();
-  return (plan) => found.get(plan) ?? /** @type {T} */ (found.set(plan, find(plan)).get(plan));
-}
-
-/** The dimension that is the size of each axis of the inputs; none where it is a formula. */
-const axesOf = once((/** @type {OpenPlan} */ { inputs, dims }) => {
-  const names = dims.map(({ name }) => name);
-  return inputs.map(({ shape }) => shape.map((size) => names.find((name) => name === textOf(size))));
-});
-
-/**
  * The sizes of the dimensions that inputs have.
  * @param {OpenPlan} plan
  * @param {Tensor[]} inputs in any order
@@ -81,15 +63,15 @@ const axesOf = once((/** @type {OpenPlan} */ { inputs, dims }) => {
 export function dimsOf(plan, inputs) {
   /** @type {Record<string, number>} */
   const dims = {};
-  const axes = axesOf(plan);
   const refuse = (/** @type {OpenPort} */ { name, shape }, /** @type {number[]} */ found) =>
     new EngineError(`The input "${name}" has shape [${found}], the model wants [${shape.map(textOf).join(", ")}].`, sizesText(plan, dims));
-  const given = plan.inputs.map((port, i) => {
+  const given = plan.inputs.map((port) => {
     const found = inputs.find((t) => t.name === port.name)?.shape;
     if (!found) throw new EngineError(`The input "${port.name}" is missing.`, `The model's inputs are ${plan.inputs.map((p) => p.name).join(", ")}.`);
     if (found.length !== port.shape.length) throw refuse(port, found);
-    axes[i].forEach((dim, axis) => {
-      if (dim) dims[dim] ??= found[axis];
+    port.shape.forEach((size, axis) => {
+      const [[one, dim, ...others], ...more] = typeof size === "number" ? [[size]] : size;
+      if (one === 1 && typeof dim === "string" && !others.length && !more.length) dims[dim] ??= found[axis];
     });
     return found;
   });

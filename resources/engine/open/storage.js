@@ -12,7 +12,7 @@ import { aligned } from "../plan.js";
 export function placer({ buffers, steps, inputs, outputs }) {
   const order = buffers.flatMap(({ region }, i) => (region === "arena" ? [i] : []));
   const near = neighbours(order, lifetimes(steps, inputs, outputs));
-  const [begin, end] = [new Float64Array(buffers.length), new Float64Array(buffers.length)];
+  const end = new Float64Array(buffers.length);
   return (made) => {
     order.sort((a, b) => made[b].nbytes - made[a].nbytes || a - b); // it stands as the last size left it: nearly sorted
     end.fill(0); // nothing is in the way before it has its place
@@ -21,12 +21,12 @@ export function placer({ buffers, steps, inputs, outputs }) {
       let at = 0;
       for (let n = 0; n < near[i].length; n++) {
         const other = near[i][n];
-        if (begin[other] < at + nbytes && at < end[other]) [at, n] = [end[other], -1];
+        if (made[other].offset < at + nbytes && at < end[other]) [at, n] = [end[other], -1];
       }
-      made[i].offset = begin[i] = at;
+      made[i].offset = at;
       end[i] = at + nbytes;
     }
-    return end.reduce((most, at) => Math.max(most, at), 0);
+    return Math.max(0, ...end);
   };
 }
 
@@ -36,15 +36,12 @@ export function placer({ buffers, steps, inputs, outputs }) {
  * @param {Map<number, [number, number]>} spans
  */
 function neighbours(order, spans) {
+  const spanOf = (/** @type {number} */ i) => spans.get(i) ?? [0, Infinity];
   /** @type {number[][]} */
   const near = [];
-  const always = [-Infinity, Infinity];
   for (const a of order) {
-    const [first, last] = spans.get(a) ?? always;
-    near[a] = order.filter((b) => {
-      const [from, to] = spans.get(b) ?? always;
-      return a !== b && from <= last && first <= to;
-    });
+    const [first, last] = spanOf(a);
+    near[a] = order.filter((b) => a !== b && spanOf(b)[0] <= last && first <= spanOf(b)[1]);
   }
   return near;
 }
