@@ -160,5 +160,5 @@ test("a run ahead that an answer came into begins again, and ends with the sessi
   other.moment();
   other.ahead.stop();
   other.moment(50);
-  assert.deepEqual([other.ran, other.waiting.length, waiting.length], [[], 0, 0]);
+  assert.deepEqual([other.ran, other.waiting.length, waiting.length], [[1], 0, 0]);
 });
