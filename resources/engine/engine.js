@@ -181,13 +181,24 @@ export class Engine {
       : (profiled?.run ?? (() => calls.forEach(execute)));
     for (let r = 0; r < (taps.length ? 1 : runs); r++) {
       const start = performance.now();
-      for (const { address, data } of feeds) this.#bytes(address, data.length).set(data);
+      this.#write(feeds);
       run();
       result.runs_ms.push(performance.now() - start);
     }
     profiled?.tell(result);
     if (!taps.length) result.outputs = loaded.plan.outputs.map((port) => this.#result(loaded, port));
     return result;
+  }
+
+  /**
+   * A run on this thread alone, whose steps are asked for one by one; none after another run has begun.
+   * @param {Tensor[]} inputs
+   * @returns {Generator<void>}
+   */
+  *stepwise(inputs) {
+    const loaded = this.#for(inputs, MAIN);
+    this.#write(this.#feeds(loaded, inputs));
+    for (const { solo } of this.#calls(loaded)) yield solo();
   }
 
   /**
@@ -327,5 +338,10 @@ export class Engine {
   /** @param {Loaded} loaded @param {Tensor[]} inputs */
   #feeds({ plan, addresses }, inputs) {
     return feedsOf(plan, inputs).map(({ buffer, data }) => ({ address: addresses[buffer], data }));
+  }
+
+  /** @param {{address: number, data: Uint8Array}[]} feeds */
+  #write(feeds) {
+    for (const { address, data } of feeds) this.#bytes(address, data.length).set(data);
   }
 }

@@ -72,6 +72,15 @@ export class ProxySession {
 
   /**
    * As the session of a page.
+   * @param {Record<string, number>} [sizes]
+   * @returns {Promise<number>}
+   */
+  warmUp(sizes) {
+    return this.#call("warmUp", [sizes]);
+  }
+
+  /**
+   * As the session of a page.
    * @param {Record<string, Tensor>} feeds
    * @param {number} [runs]
    */

@@ -22,6 +22,9 @@ const CALLS = {
     const outputs = parcels(await session.run(tensors(feeds), fetches));
     return [{ outputs, facts: facts() }, buffers(outputs)];
   },
+  async warmUp(sizes) {
+    return [await session.warmUp(sizes)];
+  },
   async profile(feeds, runs) {
     return [await session.profile(tensors(feeds), runs)];
   },

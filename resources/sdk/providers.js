@@ -10,12 +10,13 @@ import { Common } from "./common.js";
 /** @import { GpuEngine } from "../engine/gpu/engine.js" */
 /** @import { GpuSizes } from "../engine/gpu/open/sizes.js" */
 /** @import { Sizes } from "../engine/open/sizes.js" */
+/** @import { Ahead } from "../engine/open/warm.js" */
 /** @import { Team } from "../engine/team.js" */
 /** @import { Bundle, KernelEntry, OpenPlan, Plan, ReadyKernel } from "../types/engine.js" */
 /** @import { Share } from "./common.js" */
 /**
  * A model that is ready to run.
- * @typedef {{engine: Engine | GpuEngine, sizes?: Sizes | GpuSizes | null, tier: string, threads: number, memory_bytes: number, close: () => void}} Opened
+ * @typedef {{engine: Engine | GpuEngine, sizes?: Sizes | GpuSizes | null, ahead?: Ahead, tier: string, threads: number, memory_bytes: number, close: () => void}} Opened
  */
 /** What opened, why one before it did not, and what is left to try. @typedef {{opened: Opened, provider: string, reason: string, left: string[]}} Choice */
 
@@ -70,7 +71,7 @@ async function openInWasm({ base, manifest, plan, others }, threads) {
       }),
     ]);
     await engine.register(kernels);
-    return { engine, sizes, tier, threads: team?.threads ?? 1, memory_bytes, close };
+    return { engine, sizes, ahead: sizes?.ahead(engine), tier, threads: team?.threads ?? 1, memory_bytes, close };
   } catch (e) {
     close();
     throw e;

@@ -91,6 +91,7 @@ export class InferenceSession {
   async #steady(call) {
     const opened = this.#opened;
     this.#tuning?.standAside();
+    opened.ahead?.standAside();
     try {
       return await call(opened.engine);
     } catch (e) {
@@ -126,7 +127,8 @@ export class InferenceSession {
     const start = performance.now();
     const { outputs } = await this.#steady((engine) => engine.infer(inputs));
     this.#tuning?.took(inputs, performance.now() - start);
-    const { engine } = this.#opened;
+    const { engine, ahead } = this.#opened;
+    ahead?.goOn();
     const recycle = "recycle" in engine ? engine.recycle.bind(engine) : undefined;
     const all = Object.fromEntries(outputs.map((o) => [o.name, fromBytes(o, recycle)]));
     const wanted = Array.isArray(fetches) ? fetches : Object.keys(fetches ?? {}).filter((name) => name in all);
@@ -139,14 +141,15 @@ export class InferenceSession {
 
   /**
    * Of a bundle for any size: runs once, on zeros, all kernels that inputs of about these sizes may
-   * need, so that the first input of a new size is as fast as the next. Without it the session
-   * does the same on the way. What a size takes of memory stays taken.
+   * need, so that the first input of a new size is as fast as the next. Without it a session on Wasm
+   * does so at the smallest sizes after its first answer, while the page is idle. What a size takes of memory stays taken.
    * @param {Record<string, number>} [sizes] by the dimensions' names; best the largest that will come
    * @returns {Promise<number>} runs that it took
    */
   async warmUp(sizes = {}) {
     const given = this.#opened.sizes;
     if (!given) throw new EngineError("This bundle takes one size.", "Run it once instead.");
+    this.#opened.ahead?.stop();
     let runs = 0;
     for (const inputs of given.warmInputs(sizes)) {
       await this.#steady((engine) => engine.infer(inputs));
@@ -218,6 +221,7 @@ export class InferenceSession {
       throw new EngineError("This session has no kernels to try.", "Export the bundle with --candidates, and run it on wasm.");
     if (this.#tunes) throw new EngineError("This session is tuned already.", "Ask tuningReport() how far it is.");
     this.#tunes = true;
+    this.#opened.ahead?.stop();
     const { Tuning } = await script(import("./tuning/tuning.js")); // only bundles with candidates hold it
     const { tier, threads } = this;
     try {

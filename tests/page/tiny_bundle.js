@@ -1,7 +1,7 @@
 /** The files of a small bundle with one product of a row and a matrix, or of a decoder. */
 import { createHash } from "node:crypto";
 import { C, decode, embed, FACTS, prefill, score, V } from "./decoder.js";
-import { addKernel, f32, header, planOf, rowAddKernel } from "./wasm.js";
+import { addKernel, doubleKernel, f32, header, planOf, rowAddKernel } from "./wasm.js";
 
 export const [K, N] = [3, 5];
 export const base = "http://static.example/models/tiny/manifest.json";
@@ -60,5 +60,41 @@ export function makeText(manifest, files) {
     weights: entry("weights.bin", files["weights.bin"]),
     kernels: [kernel("embed", 1, embed), kernel("score", V, score(C)), kernel("embed3", 3, embed), kernel("score3", V, score(3))],
     generation: { facts: { ...FACTS, rows: 3, last: "last" }, prefill: entry("prefill.json", files["prefill.json"]) },
+  });
+}
+
+/** y = 2 (x + x) of any length: even ones by one kernel, odd ones by another. */
+export function openPlan() {
+  const n = [[1, "n"]];
+  const variant = (workload) => ({ workload, scalars: [], extent: n });
+  return {
+    version: 6,
+    name: "twice",
+    dims: [{ name: "n", low: 1, high: 2 ** 30, step: 1 }],
+    example: { n: 4 },
+    inputs: [{ name: "x", dtype: "f32", shape: [1, n], buffer: 0 }],
+    outputs: [{ name: "y", dtype: "f32", shape: [1, n], buffer: 2 }],
+    buffers: [0, 1, 2].map(() => ({ region: "arena", offset: 0, nbytes: [[4, "n"]], pack: null, unit_bytes: 4 })),
+    steps: [
+      { op: "call", workload: "k", args: [0, 0, 1], node: "first" },
+      { op: "call", workload: "k", args: [1, 1, 2], node: "second" },
+      { op: "return", workload: "", args: [], node: "" },
+    ],
+    kernels: { k: { selectors: [[n, 2]], variants: [variant("even"), variant("odd")] } },
+    weights_bytes: 0,
+  };
+}
+
+/** Turns the tiny bundle into one of {@link openPlan}. */
+export function makeOpen(manifest, files) {
+  const kernel = (workload, file) => {
+    const { sha256, tier, ...fields } = header(workload, 4);
+    return { ...fields, tiers: { simd128: entry(file, files[file]) } };
+  };
+  Object.assign(files, { "plan.json": encode(openPlan()), "weights.bin": new Uint8Array(0), "kernels/a.wasm": addKernel, "kernels/b.wasm": doubleKernel });
+  Object.assign(manifest, {
+    plan: entry("plan.json", files["plan.json"]),
+    weights: entry("weights.bin", files["weights.bin"]),
+    kernels: [kernel("even", "kernels/a.wasm"), kernel("odd", "kernels/b.wasm")],
   });
 }

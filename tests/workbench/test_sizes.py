@@ -61,6 +61,7 @@ def test_given_arrays_lend_their_numbers_and_their_other_sizes() -> None:
         (PICTURE, {"depth": (32,)}, "depth is no open dimension"),
         (PICTURE, {"height": (32, 64), "width": (32, 64, 96)}, "different numbers of sizes"),
         (TEXT, {"": (1,), "sequence": (2,)}, "sequence has its sizes twice"),
+        (TEXT, {"": (16, 8, 16)}, "The size sequence = 16 stands there twice"),
         (survey(InputPort("x", "float32", (1, 4))), {"": (1,)}, "leaves no size open"),
     ],
 )

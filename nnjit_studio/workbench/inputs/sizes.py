@@ -37,7 +37,7 @@ def sized(
     Raises
     ------
     UserError
-        When a name is unknown, missing or given twice, or the numbers of sizes differ.
+        When a name is unknown, missing or given twice, a size is, or the numbers of sizes differ.
     """
     axes = {axis.name: axis for axis in axes_of(survey)}
     named: dict[str, Sequence[int]] = {}
@@ -56,10 +56,13 @@ def sized(
     first = {name: axis.first for name, axis in axes.items()}
     if given is not None:
         first |= sizes_of(given, survey)
-    rows = (
+    rows = [
         {n: sizes[i % len(sizes)] for n, sizes in named.items()}
         for i in range(max(counts, default=1))
-    )
+    ]
+    if again := next((row for i, row in enumerate(rows) if row in rows[:i]), None):
+        size = ", ".join(f"{name} = {n}" for name, n in again.items())
+        raise UserError(f"The size {size} stands there twice.", "Give each size once.")
     return tuple(_at(survey, {**first, **row}, given) for row in rows)
 
 

@@ -1,7 +1,7 @@
 /** Plans of a model whose sizes are open: one for each size that comes, made when it comes. */
 import { EngineError } from "../errors.js";
 import { aligned } from "../plan.js";
-import { placed } from "./storage.js";
+import { placer } from "./storage.js";
 import { checkDims, scalarOf, valueOf } from "./size.js";
 
 /** @import { OpenPlan, OpenPort, Plan, PlanBuffer, PlanPort, PlanStep } from "../../types/engine.js" */
@@ -60,8 +60,14 @@ export function everyVariant(open) {
 /** @param {OpenPlan} open @param {Dims} dims @param {PlanStep[]} steps @returns {Plan} */
 function whole(open, dims, steps) {
   const plan = sized(open, dims, steps);
-  return { ...plan, ...placed(plan) };
+  const place = placers.get(open) ?? placer(open);
+  placers.set(open, place);
+  plan.arena_bytes = place(plan.buffers);
+  return plan;
 }
+
+/** @type {WeakMap<OpenPlan, ReturnType<typeof placer>>} */
+const placers = new WeakMap();
 
 /** Without places in the arena. @param {OpenPlan} open @param {Dims} dims @param {PlanStep[]} steps @returns {Plan} */
 function sized(open, dims, steps) {

@@ -1,7 +1,7 @@
 /** Sizes that follow from open dimensions, as nnjit_studio/model/open_plan.py writes them. */
 import { EngineError } from "../errors.js";
 
-/** @import { OpenPlan, Scalar, Size, Tensor } from "../../types/engine.js" */
+/** @import { OpenPlan, OpenPort, Scalar, Size, Tensor } from "../../types/engine.js" */
 /** @typedef {Readonly<Record<string, number>>} Dims sizes by the dimensions' names */
 
 /** @type {Record<string, (a: number, b: number) => number>} */
@@ -63,22 +63,22 @@ export function textOf(size) {
 export function dimsOf(plan, inputs) {
   /** @type {Record<string, number>} */
   const dims = {};
-  const given = plan.inputs.map(({ name, shape }) => {
-    const tensor = inputs.find((t) => t.name === name);
-    if (!tensor) throw new EngineError(`The input "${name}" is missing.`, `The model's inputs are ${plan.inputs.map((p) => p.name).join(", ")}.`);
-    const wanted = () => `[${shape.map(textOf).join(", ")}]`;
-    const refuse = () => new EngineError(`The input "${name}" has shape [${tensor.shape}], the model wants ${wanted()}.`, sizesText(plan, dims));
-    if (tensor.shape.length !== shape.length) throw refuse();
-    return { shape, found: tensor.shape, refuse };
-  });
-  const names = new Set(plan.dims.map((d) => d.name));
-  for (const { shape, found } of given)
-    shape.forEach((size, axis) => {
-      const dim = textOf(size);
-      if (typeof dim === "string" && names.has(dim)) dims[dim] ??= found[axis];
+  const refuse = (/** @type {OpenPort} */ { name, shape }, /** @type {number[]} */ found) =>
+    new EngineError(`The input "${name}" has shape [${found}], the model wants [${shape.map(textOf).join(", ")}].`, sizesText(plan, dims));
+  const given = plan.inputs.map((port) => {
+    const found = inputs.find((t) => t.name === port.name)?.shape;
+    if (!found) throw new EngineError(`The input "${port.name}" is missing.`, `The model's inputs are ${plan.inputs.map((p) => p.name).join(", ")}.`);
+    if (found.length !== port.shape.length) throw refuse(port, found);
+    port.shape.forEach((size, axis) => {
+      const [[one, dim, ...others], ...more] = typeof size === "number" ? [[size]] : size;
+      if (one === 1 && typeof dim === "string" && !others.length && !more.length) dims[dim] ??= found[axis];
     });
+    return found;
+  });
   // Behind all dimensions, for a size may be a sum of others.
-  for (const { shape, found, refuse } of given) if (shape.some((size, axis) => valueOf(size, dims) !== found[axis])) throw refuse();
+  plan.inputs.forEach((port, i) => {
+    if (port.shape.some((size, axis) => valueOf(size, dims) !== given[i][axis])) throw refuse(port, given[i]);
+  });
   checkDims(plan, dims);
   return dims;
 }

@@ -1,4 +1,4 @@
-/** The plans of an open model that were made, by size: the last ones are kept. */
+/** The plans of an open model, by size. */
 import { EngineError } from "../errors.js";
 import { layoutMemory, PAGE_BYTES } from "../plan.js";
 import { Choices } from "./choices.js";
@@ -6,15 +6,14 @@ import { LOOPS } from "./loop.js";
 import { everyVariant, planAt } from "./plan.js";
 import { OpenModel } from "./model.js";
 import { dimsOf } from "./size.js";
-import { warmInputs } from "./warm.js";
+import { aheadOf, warmInputs } from "./warm.js";
 
 /** @import { Loaded, Tensor } from "../../types/engine.js" */
 /** @import { Dims } from "./size.js" */
+/** @import { Stepped } from "./warm.js" */
 
-const MOST = 128;
-
+/** @extends {OpenModel<Loaded>} */
 export class Sizes extends OpenModel {
-  /** @type {Map<string, Loaded>} the one used last comes last */ #made = new Map();
   #choices = new Choices();
   /** Of linear memory: it keeps what the largest run took. */
   memoryBytes = 0;
@@ -27,7 +26,7 @@ export class Sizes extends OpenModel {
 
   /** Forgets what was made, because kernels have changed. */
   clear() {
-    this.#made.clear();
+    this.made.clear();
   }
 
   /**
@@ -38,13 +37,11 @@ export class Sizes extends OpenModel {
    */
   at(inputs, memory) {
     const dims = dimsOf(this.open, inputs);
-    const key = Object.values(dims).join();
-    const known = this.#made.get(key);
-    if (known) {
-      this.#made.delete(key);
-      this.#made.set(key, known);
-      return known;
-    }
+    return this.kept(dims, () => this.#make(dims, memory));
+  }
+
+  /** @param {Dims} dims @param {WebAssembly.Memory} memory @returns {Loaded} */
+  #make(dims, memory) {
     const plan = planAt(this.open, dims);
     const { addresses, state, total_bytes, pages } = layoutMemory([plan]);
     const more = pages - memory.buffer.byteLength / PAGE_BYTES;
@@ -54,15 +51,17 @@ export class Sizes extends OpenModel {
       throw new EngineError(`The browser gives no ${Math.ceil(total_bytes / 2 ** 20)} MiB of memory for this size.`, "Use smaller inputs.");
     }
     this.memoryBytes = memory.buffer.byteLength;
-    const made = { plan, memory, state, addresses: addresses[0], loops: LOOPS, choices: this.#choices, calls: null };
-    for (const oldest of this.#made.keys()) if (this.#made.size >= MOST) this.#made.delete(oldest);
-    this.#made.set(key, made);
-    return made;
+    return { plan, memory, state, addresses: addresses[0], loops: LOOPS, choices: this.#choices, calls: null };
   }
 
   /** See {@link warmInputs}. @param {Partial<Dims>} given */
   warmInputs(given) {
     return warmInputs(this.open, given);
+  }
+
+  /** See {@link aheadOf}. @param {Stepped} engine */
+  ahead(engine) {
+    return aheadOf(engine, this.open);
   }
 
   /**

@@ -4,32 +4,46 @@ import { aligned } from "../plan.js";
 /** @import { PlanBuffer, PlanStep } from "../../types/engine.js" */
 
 /**
- * The buffers with their offsets, and the bytes of the arena: the largest first, each into the lowest gap that fits.
- * @param {{buffers: PlanBuffer[], steps: PlanStep[], inputs: {buffer: number}[], outputs: {buffer: number}[]}} plan
+ * Places the tensors of any size: the largest first, each into the lowest gap that fits. Which tensors are
+ * alive at the same step is found once, because a new size waits for its places.
+ * @param {{buffers: {region: string}[], steps: PlanStep[], inputs: {buffer: number}[], outputs: {buffer: number}[]}} plan
+ * @returns {(buffers: PlanBuffer[]) => number} gives buffers their offsets; the bytes of the arena
  */
-export function placed({ buffers, steps, inputs, outputs }) {
-  const spans = lifetimes(steps, inputs, outputs);
-  const made = buffers.map((b) => ({ ...b }));
-  const order = made.map((_, i) => i).filter((i) => made[i].region === "arena");
-  order.sort((a, b) => made[b].nbytes - made[a].nbytes || a - b);
-  /** @type {{begin: number, end: number, first: number, last: number}[]} by begin */
-  const taken = [];
-  let arena_bytes = 0;
-  for (const i of order) {
-    const [first, last] = spans.get(i) ?? [0, steps.length];
-    const nbytes = aligned(made[i].nbytes);
-    let at = 0;
-    for (const other of taken) {
-      if (other.first > last || first > other.last) continue;
-      if (other.begin - at >= nbytes) break;
-      at = Math.max(at, other.end);
+export function placer({ buffers, steps, inputs, outputs }) {
+  const order = buffers.flatMap(({ region }, i) => (region === "arena" ? [i] : []));
+  const near = neighbours(order, lifetimes(steps, inputs, outputs));
+  const end = new Float64Array(buffers.length);
+  return (made) => {
+    order.sort((a, b) => made[b].nbytes - made[a].nbytes || a - b); // it stands as the last size left it: nearly sorted
+    end.fill(0); // nothing is in the way before it has its place
+    for (const i of order) {
+      const nbytes = aligned(made[i].nbytes);
+      let at = 0;
+      for (let n = 0; n < near[i].length; n++) {
+        const other = near[i][n];
+        if (made[other].offset < at + nbytes && at < end[other]) [at, n] = [end[other], -1];
+      }
+      made[i].offset = at;
+      end[i] = at + nbytes;
     }
-    made[i].offset = at;
-    const next = taken.findIndex(({ begin }) => begin > at);
-    taken.splice(next < 0 ? taken.length : next, 0, { begin: at, end: at + nbytes, first, last });
-    arena_bytes = Math.max(arena_bytes, at + nbytes);
+    return Math.max(0, ...end);
+  };
+}
+
+/**
+ * For each of these buffers, the others that are needed while it is.
+ * @param {number[]} order
+ * @param {Map<number, [number, number]>} spans
+ */
+function neighbours(order, spans) {
+  const spanOf = (/** @type {number} */ i) => spans.get(i) ?? [0, Infinity];
+  /** @type {number[][]} */
+  const near = [];
+  for (const a of order) {
+    const [first, last] = spanOf(a);
+    near[a] = order.filter((b) => a !== b && spanOf(b)[0] <= last && first <= spanOf(b)[1]);
   }
-  return { buffers: made, arena_bytes };
+  return near;
 }
 
 /**

@@ -1,13 +1,21 @@
-/** Runs ahead of the first input: browsers compile a kernel's fast code only once it has run. */
+/** Runs ahead of inputs: browsers compile a kernel's fast code only once it has run. */
 import { specBytes } from "../plan.js";
 import { planAt } from "./plan.js";
 import { checkDims } from "./size.js";
 
 /** @import { OpenPlan, Tensor } from "../../types/engine.js" */
 /** @import { Dims } from "./size.js" */
+/** @typedef {{stepwise: (inputs: Tensor[]) => Generator<void>}} Stepped */
+/**
+ * Kernels that run before inputs need them: from the next idle moment on, once an answer was given; a run that comes
+ * writes over what a step left, so the run ahead begins again; and never again.
+ * @typedef {{goOn: () => void, standAside: () => void, stop: () => void}} Ahead
+ */
 
 /** More remainders than this are not tried. */
 const MOST_TURNS = 64;
+/** Of idle time, what a step has to find. */
+const LEAST_IDLE_MS = 2;
 
 /**
  * Inputs of zeros at these sizes and just below, until every kernel that a remainder chooses has come.
@@ -18,13 +26,21 @@ const MOST_TURNS = 64;
 export function* warmInputs(open, given) {
   const first = /** @type {Dims} */ ({ ...open.example, ...given });
   checkDims(open, first);
+  for (const inputs of turns(open, first)) if (inputs) yield inputs;
+}
+
+/**
+ * Inputs for one size after the other; false where a size brings no kernel that has not come.
+ * @param {OpenPlan} open
+ * @param {Dims} first
+ */
+function* turns(open, first) {
   const wanted = new Set(Object.values(open.kernels).flatMap(({ variants }) => variants.map(({ workload }) => workload)));
   for (const dims of around(open, first)) {
     const plan = planAt(open, dims);
     const before = wanted.size;
     for (const { workload } of plan.steps) wanted.delete(workload);
-    if (wanted.size < before)
-      yield plan.inputs.map(({ spec }) => ({ ...spec, data: new Uint8Array(specBytes(spec)) }));
+    yield wanted.size < before && plan.inputs.map(({ spec }) => ({ ...spec, data: new Uint8Array(specBytes(spec)) }));
     if (!wanted.size) return;
   }
 }
@@ -38,4 +54,50 @@ function* around(open, first) {
       const other = below >= low ? below : first[name] + turn * step;
       if (other <= high) yield { ...first, [name]: other };
     }
+}
+
+/**
+ * Runs all kernels at the smallest sizes while the page is idle, a step of a plan at a time: an answer waits
+ * for one step at most.
+ * @param {Stepped} engine that holds the model
+ * @param {OpenPlan} open
+ * @returns {Ahead}
+ */
+export function aheadOf(engine, open) {
+  const lowest = Object.fromEntries(open.dims.map(({ name, low }) => [name, low]));
+  let stale = false;
+  const steps = (function* () {
+    for (const inputs of turns(open, lowest))
+      do {
+        stale = false;
+        for (const _ of inputs ? engine.stepwise(inputs) : [0]) {
+          yield;
+          if (stale) break;
+        }
+      } while (stale);
+  })();
+  let asked = false;
+  const goOn = () => {
+    if (asked) return;
+    asked = true;
+    // where a browser does not tell when it is idle, and in workers, between two other tasks
+    (globalThis.requestIdleCallback ?? setTimeout)((/** @type {IdleDeadline | undefined} */ idle) => {
+      try {
+        do if (steps.next().done) return;
+        while (idle && idle.timeRemaining() > LEAST_IDLE_MS);
+        asked = false;
+        goOn();
+      } catch {
+        // nobody waits for it; a run that needs the kernel tells what is wrong
+      }
+    });
+  };
+  return {
+    goOn,
+    standAside: () => void (stale = true),
+    stop() {
+      asked = true;
+      steps.return();
+    },
+  };
 }

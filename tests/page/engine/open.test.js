@@ -5,31 +5,11 @@ import { Engine } from "../../../resources/engine/engine.js";
 import { Sizes } from "../../../resources/engine/open/sizes.js";
 import { dimsOf, scalarOf, textOf, valueOf } from "../../../resources/engine/open/size.js";
 import { bindCalls, execute } from "../../../resources/engine/steps.js";
-import { placed } from "../../../resources/engine/open/storage.js";
+import { placer } from "../../../resources/engine/open/storage.js";
+import { openPlan as plan } from "../tiny_bundle.js";
 import { addKernel, doubleKernel, f32, floats, header } from "../wasm.js";
 
 const n = [[1, "n"]];
-const bytes = [[4, "n"]];
-const variant = (/** @type {string} */ workload) => ({ workload, scalars: [], extent: n });
-
-/** y = 2 (x + x): even sizes by one kernel, odd ones by another. */
-const plan = () => ({
-  version: 6,
-  name: "twice",
-  dims: [{ name: "n", low: 1, high: 2 ** 30, step: 1 }],
-  example: { n: 4 },
-  inputs: [{ name: "x", dtype: "f32", shape: [1, n], buffer: 0 }],
-  outputs: [{ name: "y", dtype: "f32", shape: [1, n], buffer: 2 }],
-  buffers: [0, 1, 2].map(() => ({ region: "arena", offset: 0, nbytes: bytes, pack: null, unit_bytes: 4 })),
-  steps: [
-    { op: "call", workload: "k", args: [0, 0, 1], node: "first" },
-    { op: "call", workload: "k", args: [1, 1, 2], node: "second" },
-    { op: "return", workload: "", args: [], node: "" },
-  ],
-  kernels: { k: { selectors: [[n, 2]], variants: [variant("even"), variant("odd")] } },
-  weights_bytes: 0,
-});
-
 async function ready() {
   const sizes = new Sizes(/** @type {any} */ (plan()));
   const engine = new Engine();
@@ -117,10 +97,11 @@ test("tensors that live at once never overlap, and one that is over gives its pl
   const sizes = [100, 300, 300, 64];
   const buffers = sizes.map((nbytes) => ({ region: "arena", offset: 0, nbytes, pack: null }));
   const call = (/** @type {number[]} */ ...args) => ({ op: "call", workload: "k", args, node: "" });
-  const made = placed({ buffers, steps: [call(0, 1), call(1, 2), call(2, 3)], inputs: [{ buffer: 0 }], outputs: [{ buffer: 3 }] });
-  const [a, b, c, d] = made.buffers.map(({ offset }, i) => [offset, offset + sizes[i]]);
+  const place = placer({ buffers, steps: [call(0, 1), call(1, 2), call(2, 3)], inputs: [{ buffer: 0 }], outputs: [{ buffer: 3 }] });
+  const arena_bytes = place(buffers);
+  const [a, b, c, d] = buffers.map(({ offset }, i) => [offset, offset + sizes[i]]);
   for (const [p, q] of [[a, b], [b, c], [c, d], [a, d], [a, c]]) assert.ok(p[1] <= q[0] || q[1] <= p[0]);
-  assert.equal(made.arena_bytes, 320 + 320 + 128);
+  assert.equal(arena_bytes, 320 + 320 + 128);
 });
 
 test("every kernel that a remainder chooses runs ahead, near the sizes that are wanted", () => {
@@ -130,4 +111,54 @@ test("every kernel that a remainder chooses runs ahead, near the sizes that are 
   assert.deepEqual(shapes({ n: 1 }), [[1, 1, 4], [1, 2, 8]]);
   assert.deepEqual(shapes({}), [[1, 4, 16], [1, 3, 12]]);
   assert.throws(() => shapes({ n: 0 }), /n is 0; the model takes 1 or more/);
+});
+
+/** An engine whose idle moments the test gives. @param {import("node:test").TestContext} t */
+async function idle(t) {
+  const { engine, sizes } = await ready();
+  const ran = /** @type {number[]} */ ([]);
+  const waiting = /** @type {((idle: any) => void)[]} */ ([]);
+  Object.assign(globalThis, { requestIdleCallback: (/** @type {any} */ work) => waiting.push(work) });
+  t.after(() => delete (/** @type {any} */ (globalThis).requestIdleCallback));
+  const stepwise = engine.stepwise.bind(engine);
+  engine.stepwise = function* (inputs) {
+    for (const step of stepwise(inputs)) yield void (ran.push(inputs[0].shape[1]), step);
+  };
+  const moment = (left_ms = 0) => waiting.splice(0).forEach((work) => work({ timeRemaining: () => left_ms }));
+  return { ahead: sizes.ahead(engine), engine, sizes, ran, waiting, moment };
+}
+
+test("after an answer the kernels of all remainders run while the page is idle, a step at a time", async (t) => {
+  const { ahead, ran, waiting, moment } = await idle(t);
+  ahead.goOn();
+  ahead.goOn();
+  assert.equal(waiting.length, 1, "an idle moment is asked for once");
+  const most = [];
+  for (let turn = 0; turn < 20 && waiting.length; turn++) {
+    const before = ran.length;
+    moment();
+    most.push(ran.length - before);
+  }
+  assert.deepEqual(ran, [1, 1, 2, 2], "two steps at each of two sizes");
+  assert.equal(Math.max(...most), 1);
+  ahead.goOn();
+  assert.equal(waiting.length, 0, "once");
+});
+
+test("a run ahead that an answer came into begins again, and ends with the session", async (t) => {
+  const { ahead, engine, ran, waiting, moment } = await idle(t);
+  ahead.goOn();
+  moment();
+  ahead.standAside();
+  assert.deepEqual(floats(engine.infer([x([1, 3], 3)]).outputs[0].data), [0, 4, 8]);
+  moment();
+  assert.deepEqual(ran, [1, 1]);
+  moment(50);
+  assert.deepEqual(ran, [1, 1, 1, 2, 2], "as much as an idle moment holds");
+  const other = await idle(t);
+  other.ahead.goOn();
+  other.moment();
+  other.ahead.stop();
+  other.moment(50);
+  assert.deepEqual([other.ran, other.waiting.length, waiting.length], [[1], 0, 0]);
 });

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
 import { env, InferenceSession, Tensor } from "../../../resources/runtime/index.js";
 import { expected as continuation } from "../decoder.js";
-import { expected, K, makeText, N, tinyBundle } from "../tiny_bundle.js";
+import { expected, K, makeOpen, makeText, N, tinyBundle } from "../tiny_bundle.js";
 import { WebWorker } from "../web_worker.js";
 
 const x = () => new Tensor("float32", [10, 20, 30], [K]);
@@ -29,6 +29,14 @@ test("runs, facts and profiles come from the worker", async () => {
   assert.equal((await session.profile(feeds, 3)).runs_ms.length, 3);
   await session.run(feeds, ["y"], { transfer: true });
   assert.equal(feeds.x.data.length, 0);
+});
+
+test("kernels of a bundle for any size run ahead in the worker, where they are asked for", async () => {
+  const session = await InferenceSession.create(tinyBundle({ change: makeOpen }));
+  assert.equal(await session.warmUp({ n: 9 }), 2);
+  assert.deepEqual([...(await session.run({ x: new Tensor("float32", [1, 2, 3], [1, 3]) })).y.data], [4, 8, 12]);
+  await assert.rejects(session.warmUp({ n: 0 }), /n is 0; the model takes 1 or more/);
+  await assert.rejects((await create()).warmUp(), /takes one size/);
 });
 
 test("an error of the worker is the error of the call, and the session goes on", async () => {

@@ -3,7 +3,7 @@ import { afterEach, test } from "node:test";
 import { bestTier, hasTier } from "../../../resources/engine/features.js";
 import { InferenceSession, Tensor } from "../../../resources/nnjit.js";
 import { expected as continuation, V } from "../decoder.js";
-import { base, encode, entry, expected, K, makeText, N, shard, tinyBundle } from "../tiny_bundle.js";
+import { base, encode, entry, expected, K, makeOpen, makeText, N, shard, tinyBundle } from "../tiny_bundle.js";
 import { doubleKernel, planOf } from "../wasm.js";
 import { isolate, WebWorker } from "../web_worker.js";
 
@@ -52,6 +52,28 @@ test("a bundle loads and runs with the API of ONNX Runtime Web", async () => {
   assert.deepEqual([steps.map((s) => s.workload), runs_ms.length], [["rowadd", "add"], 3]);
   await session.release();
   await assert.rejects(session.run({ x: x() }), /No model is loaded/);
+});
+
+test("a session for any size runs its kernels ahead after an answer, while the page is idle", async (t) => {
+  serve({ change: makeOpen });
+  const waiting = [];
+  globalThis.requestIdleCallback = (work) => waiting.push(work);
+  t.after(() => delete globalThis.requestIdleCallback);
+  const idle = () => waiting.splice(0).forEach((work) => work({ timeRemaining: () => 0 }));
+  const run = async (session, length) => [...(await session.run({ x: new Tensor("float32", new Float32Array(length).fill(1), [1, length]) })).y.data];
+  const session = await InferenceSession.create(base, { numThreads: 1 });
+  assert.equal(waiting.length, 0, "nothing runs before it is used");
+  for (let length = 1; length < 12; length++) {
+    assert.deepEqual(await run(session, length), new Array(length).fill(4));
+    idle(); // between two steps of a run ahead
+  }
+  for (let moment = 0; moment < 20; moment++) idle();
+  await run(session, 3);
+  assert.equal(waiting.length, 0, "all kernels have run");
+  const asked = await InferenceSession.create(base, { numThreads: 1 });
+  await asked.warmUp();
+  await run(asked, 3);
+  assert.equal(waiting.length, 0, "they were run by request");
 });
 
 test("a bundle of a decoder makes text, one at a time, and stops when its reader leaves", async () => {

@@ -23,8 +23,6 @@ import { livesOf, place } from "../memory.js";
  */
 
 const VERSION = 2;
-/** Sizes that are kept. */
-const MOST = 128;
 /** Where a kernel's part of the block may begin, on any device. */
 const ALIGNMENT = 256;
 /** Of a vector of the block. */
@@ -33,9 +31,9 @@ const VECTOR_BYTES = 16;
 const ROOMS = [Infinity, 16, 8, 4, 3, 2.5, 2, 1.5, 1.25];
 const ROOM_SHARE = 1 / 20;
 
+/** @extends {OpenModel<Sized>} */
 export class GpuSizes extends OpenModel {
   /** @type {Map<string, OpenDocument>} by workload */ #documents = new Map();
-  /** @type {Map<string, Sized>} the one used last comes last */ #made = new Map();
   /** @type {Map<string, GpuKernel>} with their parts of the block */ #kernels = new Map();
   /** Of the block. */
   #words = 0;
@@ -75,7 +73,7 @@ export class GpuSizes extends OpenModel {
    * @returns {Sized} at the sizes of the example
    */
   take(kernels) {
-    this.#made.clear();
+    this.made.clear();
     this.#kernels = new Map();
     this.#words = 0;
     for (const [workload, kernel] of kernels) {
@@ -88,7 +86,7 @@ export class GpuSizes extends OpenModel {
 
   /** Forgets what was bound, because buffers were replaced. */
   unbind() {
-    for (const sized of this.#made.values()) sized.bound = null;
+    for (const sized of this.made.values()) sized.bound = null;
   }
 
   /** @param {Tensor[]} inputs */
@@ -101,12 +99,7 @@ export class GpuSizes extends OpenModel {
    * @returns {Sized}
    */
   sized(dims) {
-    const key = this.open.dims.map(({ name }) => dims[name]).join();
-    const made = this.#made.get(key) ?? { dims, bound: null, plan: gpuPlanAt(this.open, dims), ...this.#numbers(dims) };
-    this.#made.delete(key);
-    for (const oldest of this.#made.keys()) if (this.#made.size >= MOST) this.#made.delete(oldest);
-    this.#made.set(key, made);
-    return made;
+    return this.kept(dims, () => ({ dims, bound: null, plan: gpuPlanAt(this.open, dims), ...this.#numbers(dims) }));
   }
 
   /** Kernels with their counts, and the block of all. @param {Dims} dims */
