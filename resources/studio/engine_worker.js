@@ -39,7 +39,7 @@ async function start({ plan, others, mixed, backend = "wasm", implementation = "
     const { MixedEngine } = await import("../engine/gpu/mixed/engine.js");
     const divided = new MixedEngine(device);
     engine = divided;
-    return divided.load(plan, mixed);
+    return divided.load(plan, mixed, others);
   }
   engine = new GpuEngine(device);
   return engine.load(plan, others);

@@ -32,9 +32,10 @@ export class MixedEngine {
    * Makes the memory of both; a mixed engine loads once.
    * @param {Plan} plan
    * @param {MixedPlan} mixed its segments
+   * @param {Record<string, Plan>} [others] further plans of the GPU alone, by name
    * @returns {Promise<number>} bytes of memory on both sides
    */
-  async load(plan, { version, segments }) {
+  async load(plan, { version, segments }, others = {}) {
     if (version !== VERSION) throw new EngineError(`The segments have version ${version}, this engine runs version ${VERSION}.`, "Use an engine and a plan of the same NNJIT Studio.");
     const first = new Set();
     this.#segments = segments.map((segment, i) => {
@@ -42,10 +43,12 @@ export class MixedEngine {
       first.add(segment.device);
       return { ...segment, name };
     });
-    for (const [device, engine] of /** @type {const} */ ([["webgpu", this.#gpu], ["wasm", this.#wasm]])) {
-      const { [MAIN]: main, ...others } = Object.fromEntries(this.#segments.filter((s) => s.device === device).map((s) => [s.name, s.plan]));
-      await engine.load(main, others);
-    }
+    const plansOn = (/** @type {string} */ device) => Object.fromEntries(this.#segments.filter((s) => s.device === device).map((s) => [s.name, s.plan]));
+    const { [MAIN]: main, ...rest } = plansOn("webgpu");
+    for (const [name, other] of Object.entries(others)) rest[name] = { ...other, state_bytes: main.state_bytes };
+    await this.#gpu.load(main, rest);
+    const { [MAIN]: ours, ...more } = plansOn("wasm");
+    this.#wasm.load(ours, more);
     this.#plan = plan;
     return this.memoryBytes;
   }
@@ -87,6 +90,7 @@ export class MixedEngine {
    * @returns {Promise<GpuInference>} steps are those of the whole plan
    */
   infer(inputs, { runs = 1, profile = false, least_step_ms = 0, taps = [], plan: name = MAIN } = {}) {
+    if (name !== MAIN) return this.#gpu.infer(inputs, { runs, profile, least_step_ms, taps, plan: name });
     return this.#exclusive(async () => {
       const plan = named(new Map(this.#plan ? [[MAIN, this.#plan]] : []), name);
       feedsOf(plan, inputs);
