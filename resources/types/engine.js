@@ -159,6 +159,6 @@
  * @property {FileEntry} [tokenizer]
  * @property {FileEntry} [labels]
  */
-/** What all providers need. @typedef {{base: URL, manifest: Manifest, plan: Plan | OpenPlan, others: Record<string, Plan>, mixed?: MixedPlan | null}} Bundle */
+/** What all providers need. @typedef {{base: URL, manifest: Manifest, plan: Plan | OpenPlan, others: Record<string, Plan>}} Bundle */
 
 export {};
