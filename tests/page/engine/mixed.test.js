@@ -73,9 +73,9 @@ test("segments run in their order on both devices, and give the outputs of the w
 test("taps and times are those of the whole plan's steps", async () => {
   const { engine } = await ready();
   await engine.register([onGpu(), { ...header("add", 3), tier: "simd128", bytes: addKernel }]);
-  const taps = [[2, 4], [1, 3], [0, 2], [1, 2]].map(([step, buffer]) => ({ step, buffer, offset: 4, nbytes: 8 }));
+  const taps = [[2, 4], [1, 3], [0, 2], [1, 2], [1, 0]].map(([step, buffer]) => ({ step, buffer, offset: 4, nbytes: 8 }));
   const { taps: copies, outputs } = await engine.infer(input, { taps });
-  assert.deepEqual(copies.map(floats), [[2400, 10800], [60, 120], [40, 90], [40, 90]]);
+  assert.deepEqual(copies.map(floats), [[2400, 10800], [60, 120], [40, 90], [40, 90], [2, 3]]);
   assert.deepEqual(outputs, []);
   const { steps_ms, steps_threads } = await engine.infer(input, { profile: true, runs: 2 });
   assert.deepEqual([steps_ms.length, steps_threads], [3, [1, 1, 1]]);

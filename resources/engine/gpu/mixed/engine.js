@@ -173,8 +173,12 @@ export class MixedEngine {
   async #tap(segment, given, taps, result) {
     const { first, plan, buffers } = segment;
     const count = stepsOf(plan).length;
-    const mine = taps.map(({ step, buffer, ...range }, i) => ({ i, tap: { ...range, step: step - first, buffer: buffers.indexOf(buffer) } }));
-    const here = mine.filter(({ tap }) => tap.step >= 0 && tap.step < count && tap.buffer >= 0);
+    // what no later step names stays as it was
+    const holder = (/** @type {Tap} */ tap) => this.#segments.filter((s) => s.first <= tap.step && s.buffers.includes(tap.buffer)).pop();
+    const here = taps.flatMap((tap, i) => {
+      if (holder(tap) !== segment) return [];
+      return [{ i, tap: { ...tap, step: Math.min(tap.step - first, count - 1), buffer: buffers.indexOf(tap.buffer) } }];
+    });
     const left = plan.outputs.map(({ spec, buffer }) => ({ step: count - 1, buffer, offset: 0, nbytes: specBytes(spec) }));
     const { taps: copies } = await this.#of(segment, given, { taps: [...here.map(({ tap }) => tap), ...left] });
     here.forEach(({ i }, at) => (result.taps[i] = copies[at]));
