@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from nnjit_studio.errors import CompileError, NnjitError, UserError
 from nnjit_studio.model import Generated, Generation, Plan, Sampling, Token, Workload
 from nnjit_studio.model.feeds import Feeds, example_feeds
-from nnjit_studio.model.placement import GPU, CopyCost
+from nnjit_studio.model.placement import GPU
 from nnjit_studio.model.segments import MixedPlan
 from nnjit_studio.records import TIERS, Inference, Kernel, Tap
 from nnjit_studio.records.backend import WASM, Backend
@@ -21,7 +21,7 @@ from nnjit_studio.records.gpu_candidate import AnyCandidate
 from nnjit_studio.records.serving import ServeOptions, ServingStats
 from nnjit_studio.support.phases import OnPhase, quiet
 from nnjit_studio.tuner.events import Event
-from nnjit_studio.workbench.divided import StepTimes, divided, needs_division, run_by
+from nnjit_studio.workbench.divided import divided, for_gpu, run_by
 from nnjit_studio.workbench.open_model import OpenModel
 from nnjit_studio.workbench.page import EnginePage
 from nnjit_studio.workbench.phases import DONE, Phases
@@ -162,8 +162,8 @@ class ModelOnPage:
         self.page.connect()
         if self.opened is not None:
             self.page.hand_to(self)
-            if backend.is_gpu and needs_division(self.opened):
-                self.opened = divided(self.opened, self.page.compiler)
+            if backend.is_gpu:
+                self.opened = for_gpu(self.opened, self.page, self.page.target)
             self._send(self.opened, on_phase)
 
     def take_page(self, on_phase: OnPhase = quiet) -> None:
@@ -185,14 +185,12 @@ class ModelOnPage:
     def _mixed(self, opened: OpenModel) -> MixedPlan | None:
         return opened.mixed if self.page.backend.is_gpu else None
 
-    def divide(self, measured: StepTimes | None = None, cost: CopyCost | None = None) -> bool:
-        """Divide the steps of the open model between WebGPU and Wasm anew; whether they are."""
-        before = self.current
-        opened = self.opened = divided(before, self.page.compiler, measured, cost)
-        if opened.mixed != before.mixed:
-            self.registered = False
-            self._send(opened)
-        return opened.mixed is not None
+    def _divide(self) -> bool:
+        """Divide the steps of the open model between WebGPU and Wasm; whether they can be."""
+        self.opened = divided(self.current, self.page.compiler)
+        if self.opened.mixed:
+            self._send(self.opened)
+        return self.opened.mixed is not None
 
     # Kernels
 
@@ -256,7 +254,7 @@ class ModelOnPage:
         try:
             kernels = self.kernels(tiers)
         except CompileError:
-            if not (self.page.backend.is_gpu and self.divide()):
+            if not (self.page.backend.is_gpu and self._divide()):
                 raise
             kernels = self.kernels(tiers)
         if self.page.backend.is_gpu and (wasm := run_by(self.current, "wasm")):

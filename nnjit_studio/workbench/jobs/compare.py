@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from nnjit_studio.analysis.backends import BackendComparison, Side, StepPair, ratio
@@ -15,7 +15,7 @@ from nnjit_studio.model.placement import CopyCost, Device
 from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.support.phases import OnPhase, quiet
-from nnjit_studio.workbench.divided import divided
+from nnjit_studio.workbench.divided import StepTimes, divided, remember
 from nnjit_studio.workbench.jobs.timing import PROFILE_RUNS, time_steps, warm_up
 from nnjit_studio.workbench.model import ModelOnPage
 
@@ -76,6 +76,7 @@ def compare_backends(
     with page.cancellable("The comparison", on_phase) as phase:
         try:
             before = _side(model, WASM, runs, phase)
+            _forget_division(model, gpu)
             webgpu = _side(model, gpu, runs, phase)
             mixed, devices = _divided_side(model, before, webgpu, gpu, runs, phase)
             after = _side(model, WASM, runs, phase)
@@ -110,6 +111,14 @@ def transfer_plans(plan: Plan) -> Mapping[str, Plan]:
     }
 
 
+def _forget_division(model: ModelOnPage, gpu: Backend) -> None:
+    """WebGPU is timed with all steps that it has kernels for."""
+    page = model.page
+    target = page.here(gpu).target
+    remember(page.database.path.parent, model.current.path, target, None)
+    model.opened = replace(model.current, mixed=None)
+
+
 def _divided_side(
     model: ModelOnPage, wasm: Side, webgpu: Side, gpu: Backend, runs: int, on_phase: OnPhase
 ) -> tuple[Side | None, tuple[Device, ...]]:
@@ -121,22 +130,20 @@ def _divided_side(
     for step, *both in zip(calls, webgpu.steps_ms, wasm.steps_ms, strict=True):
         times.setdefault(step.workload, []).append((both[0], both[1]))
     means = {
-        key: (_mean(t[0] for t in found), _mean(t[1] for t in found))
+        key: (statistics.fmean(t[0] for t in found), statistics.fmean(t[1] for t in found))
         for key, found in times.items()
     }
-    cost = CopyCost(webgpu.readback_ms, webgpu.upload_ms)
-    opened = divided(before, model.page.compiler, means, cost)
+    measured = StepTimes(means, CopyCost(webgpu.readback_ms, webgpu.upload_ms))
+    opened = divided(before, model.page.compiler, measured)
     if opened.mixed is None or opened.mixed == before.mixed:
         return None, before.mixed.devices if before.mixed else ()
     model.opened = opened
     side = _side(model, gpu, runs, on_phase)
-    if side.whole.median_ms >= webgpu.whole.median_ms:
+    if side.whole.median_ms < webgpu.whole.median_ms:
+        remember(model.page.database.path.parent, before.path, model.page.target, measured)
+    else:
         model.opened = before
     return side, opened.mixed.devices
-
-
-def _mean(times: Iterable[float]) -> float:
-    return statistics.fmean(times)
 
 
 def _side(model: ModelOnPage, backend: Backend, runs: int, on_phase: OnPhase) -> Side:

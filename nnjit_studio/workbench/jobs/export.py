@@ -30,7 +30,7 @@ from nnjit_studio.tuner.events import Finished
 from nnjit_studio.verdict.result import Verdict
 from nnjit_studio.verdict.store import verdict_of
 from nnjit_studio.verdict.text import table
-from nnjit_studio.workbench.divided import divided, needs_division
+from nnjit_studio.workbench.divided import cannot_load, divided, for_gpu
 from nnjit_studio.workbench.inputs.sizes import sized
 from nnjit_studio.workbench.inputs.texts import tokenizer_beside
 from nnjit_studio.workbench.jobs.page import page_parts
@@ -311,8 +311,9 @@ def _gpu_kernels(model: ModelOnPage, wanted: bool | None, on_phase: OnPhase) -> 
         return []
     tiers = tiers_of_backend(backend)
     try:
-        if needs_division(model.current):
-            raise CompileError("What its data says of the size of an output runs in Wasm alone.")
+        opened = model.opened = for_gpu(model.current, model.page)
+        if cannot_load(opened):
+            raise CompileError("An output is as large as its data says, which only Wasm can tell.")
         return model.kernels(tiers, backend, on_phase=on_phase)
     except CompileError as e:
         opened = divided(model.current, model.page.compiler)
