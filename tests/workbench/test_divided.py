@@ -5,6 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
+from fake_page import fake_page
+from test_gpu_runner import NAVIGATOR, Page
+
 from nnjit_studio.compiler.process.compiler import Compiler
 from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.model import (
@@ -18,7 +22,8 @@ from nnjit_studio.model import (
     Workload,
 )
 from nnjit_studio.model.placement import CopyCost
-from nnjit_studio.records import CompileResult
+from nnjit_studio.records import CompileResult, Kernel
+from nnjit_studio.workbench import Workbench
 from nnjit_studio.workbench.divided import StepTimes, divided, recalled, remember, run_by
 from nnjit_studio.workbench.open_model import OpenModel
 
@@ -96,3 +101,32 @@ def test_times_are_kept_for_a_file_and_a_target(tmp_path: Path) -> None:
     assert recalled(tmp_path, one, "chromium+webgpu+software")
     (tmp_path / "step_times.json").write_text("[{}]")
     assert recalled(tmp_path, one, "chromium+webgpu+software") is None
+
+
+def test_a_page_on_webgpu_gets_the_kernels_of_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "m.onnx").write_bytes(b"")
+    model = opened(tmp_path / "m.onnx")
+    lacking = Kernels("cumsum")
+
+    def made(compiler: Compiler, workload: Workload, candidate: object, tiers: Any) -> Any:
+        found = lacking.compile(workload, candidate, tiers) if "wgsl" in tiers[0] else None
+        if found and found.error:
+            return found
+        each = (Kernel(workload.key, None, tier, b"k", "ab") for tier in tiers)
+        return CompileResult(workload.key, None, tuple(each))
+
+    monkeypatch.setattr(Compiler, "compile", made)
+    bench = Workbench(tmp_path / "k.db", "chromium", backend=NAVIGATOR)
+    monkeypatch.setattr(bench.process, "gpu_limit_kernels", lambda n: ((b"{}", 9), (b"{}", 1)))
+    with fake_page(bench.page.hub, Page()) as page:
+        bench.model.load(model)
+        bench.model.adopt(model)
+        bench.model.register_best()
+    loads = [header for header, _ in page.seen if header["type"] == "load"]
+    assert ["mixed" in load for load in loads] == [False, True]
+    (registered,) = (header for header, _ in page.seen if header["type"] == "register")
+    tiers = {k["workload"].split(":")[0]: k["tier"] for k in registered["kernels"]}
+    assert tiers == {"matmul": "wgsl-subgroups", "relu": "wgsl-subgroups", "cumsum": "simd128"}
+    bench.close()
