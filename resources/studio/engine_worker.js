@@ -37,7 +37,7 @@ async function start({ plan, others, mixed, backend = "wasm", implementation = "
   if (debug) lose = () => device.lose();
   if (mixed) {
     const { MixedEngine } = await import("../engine/gpu/mixed/engine.js");
-    const divided = new MixedEngine(device);
+    const divided = new MixedEngine(new GpuEngine(device), new Engine());
     engine = divided;
     return divided.load(plan, mixed, others);
   }

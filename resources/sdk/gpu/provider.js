@@ -1,4 +1,5 @@
 /** A bundle on the browser's own WebGPU. */
+import { Engine } from "../../engine/engine.js";
 import { EngineError, script } from "../../engine/errors.js";
 import { GpuEngine } from "../../engine/gpu/engine.js";
 import { openNative } from "../../engine/gpu/native/device.js";
@@ -20,10 +21,11 @@ export async function openOnGpu(bundle) {
   try {
     const packed = device.info.language_features.includes("packed_4x8_integer_dot_product");
     const tier = packed && device.features.has("subgroups") ? "wgsl-subgroups" : "wgsl";
-    const divided = manifest.mixed ? await openMixed(bundle, manifest.mixed, device) : null;
-    const engine = divided?.engine ?? new GpuEngine(device);
+    const whole = new GpuEngine(device);
+    const divided = manifest.mixed ? await openMixed(bundle, manifest.mixed, whole) : null;
+    const engine = divided?.engine ?? whole;
     const sizes = plan.version === OPEN_VERSION ? await sizesOf(/** @type {OpenPlan} */ (plan), device) : null;
-    if (engine instanceof GpuEngine) await engine.load(sizes?.plan ?? onGpu(/** @type {Plan} */ (plan)), others, sizes);
+    if (!divided) await whole.load(sizes?.plan ?? onGpu(/** @type {Plan} */ (plan)), others, sizes);
     const [kernels] = await Promise.all([
       Promise.all(gpu_kernels.map((entry) => fetchWgsl(base, entry, tier))),
       eachShard(manifest.weights, async (entry, offset) => upload(engine, offset, await fetchFile(base, entry))),
@@ -43,10 +45,10 @@ async function sizesOf(plan, device) {
   return new GpuSizes(plan, device);
 }
 
-/** Only bundles with such a plan hold it. @param {Bundle} bundle @param {FileEntry} file @param {GpuDevice} device */
-async function openMixed(bundle, file, device) {
-  const mixed = await script(import("./mixed/provider.js"));
-  return mixed.openMixed(bundle, file, device);
+/** Only bundles with such a plan hold it. @param {Bundle} bundle @param {FileEntry} file @param {GpuEngine} gpu */
+async function openMixed(bundle, file, gpu) {
+  const mixed = await script(import("./mixed/mixed.js"));
+  return mixed.openMixed(bundle, file, gpu, new Engine());
 }
 
 /**

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { Engine } from "../../../resources/engine/engine.js";
+import { GpuEngine } from "../../../resources/engine/gpu/engine.js";
 import { MixedEngine } from "../../../resources/engine/gpu/mixed/engine.js";
 import { openNative } from "../../../resources/engine/gpu/native/device.js";
 import { fakeGpu } from "../fake_gpu.js";
@@ -52,7 +54,7 @@ function onGpu() {
 
 async function ready(mixed = MIXED) {
   const device = await openNative(fakeGpu(kernels));
-  const engine = new MixedEngine(device);
+  const engine = new MixedEngine(new GpuEngine(device), new Engine());
   await engine.load(PLAN, mixed);
   await engine.setWeights(0, new Uint8Array([...f32(10, 20, 30), ...new Uint8Array(52)]));
   return { engine, device };

@@ -1,13 +1,11 @@
 /** A plan whose steps are divided between a GPU and Wasm: segments run one after another, with copies between them. */
-import { Engine } from "../../engine.js";
 import { EngineError } from "../../errors.js";
 import { feedsOf, MAIN, named, specBytes, stepsOf } from "../../plan.js";
-import { addStep, checkRuns, newInference } from "../../steps.js";
-import { GpuEngine } from "../engine.js";
+import { quantile } from "../../quantile.js";
 
 /** @import { MixedPlan, NewKernel, Plan, Segment, Tap, Tensor } from "../../../types/engine.js" */
-/** @import { GpuDevice } from "../../../types/gpu.js" */
-/** @import { GpuInference } from "../engine.js" */
+/** @import { Engine } from "../../engine.js" */
+/** @import { GpuEngine, GpuInference } from "../engine.js" */
 /** A segment, with the name of its plan in the engine of its device. @typedef {Segment & {name: string}} Placed */
 
 /** Of the format of mixed plans, the one that this engine reads. */
@@ -17,15 +15,16 @@ export class MixedEngine {
   /** Outputs are copies: what is read stays as it is. */
   copies = true;
   #gpu;
-  #wasm = new Engine();
+  #wasm;
   /** @type {Plan | null} the whole one */ #plan = null;
   /** @type {Placed[]} */ #segments = [];
   /** @type {Promise<unknown>} */ #turn = Promise.resolve();
 
-  /** @param {GpuDevice} device it stays its owner's to destroy */
-  constructor(device) {
-    this.device = device;
-    this.#gpu = new GpuEngine(device);
+  /** @param {GpuEngine} gpu @param {Engine} wasm without a model, both to be this one's */
+  constructor(gpu, wasm) {
+    this.device = gpu.device;
+    this.#gpu = gpu;
+    this.#wasm = wasm;
   }
 
   /**
@@ -94,9 +93,10 @@ export class MixedEngine {
     return this.#exclusive(async () => {
       const plan = named(new Map(this.#plan ? [[MAIN, this.#plan]] : []), name);
       feedsOf(plan, inputs);
-      checkRuns(runs, taps, plan, stepsOf(plan).length);
       /** @type {GpuInference} */
-      const result = { ...newInference(), gpu_clock: "", gpu: this.device.counters };
+      const result = {
+        outputs: [], runs_ms: [], steps_ms: [], steps_iqr_ms: [], steps_threads: [], steps_chunks: [], taps: [], gpu_clock: "", gpu: this.device.counters,
+      };
       for (let r = 0; r < (taps.length ? 1 : runs); r++) {
         const start = performance.now();
         result.outputs = await this.#run(plan, inputs, (segment, given) => (taps.length ? this.#tap(segment, given, taps, result) : this.#infer(segment, given)));
@@ -205,6 +205,10 @@ export class MixedEngine {
       });
       times.push(steps);
     }
-    times[0].forEach((_, i) => addStep(result, times.map((run) => run[i]), 1, []));
+    const at = (/** @type {number} */ share) => times[0].map((_, i) => quantile(times.map((run) => run[i]), share));
+    result.steps_ms = at(0.5);
+    result.steps_iqr_ms = at(0.75).map((ms, i) => ms - at(0.25)[i]);
+    result.steps_threads = times[0].map(() => 1);
+    result.steps_chunks = times[0].map(() => []);
   }
 }

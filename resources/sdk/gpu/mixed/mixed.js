@@ -5,18 +5,20 @@ import { MixedEngine } from "../../../engine/gpu/mixed/engine.js";
 import { fetchFile } from "../../bundle_fetch.js";
 
 /** @import { Bundle, FileEntry, KernelEntry, MixedPlan, NewKernel, Plan } from "../../../types/engine.js" */
-/** @import { GpuDevice } from "../../../types/gpu.js" */
+/** @import { Engine } from "../../../engine/engine.js" */
+/** @import { GpuEngine } from "../../../engine/gpu/engine.js" */
 
 /**
  * The engine with its plan, and the kernels that it needs of Wasm.
  * @param {Bundle} bundle
  * @param {FileEntry} file its segments
- * @param {GpuDevice} device
+ * @param {GpuEngine} gpu without a model
+ * @param {Engine} wasm without a model
  */
-export async function openMixed({ base, manifest, plan }, file, device) {
+export async function openMixed({ base, manifest, plan }, file, gpu, wasm) {
   /** @type {MixedPlan} */
   const mixed = JSON.parse(new TextDecoder().decode(await fetchFile(base, file)));
-  const engine = new MixedEngine(device);
+  const engine = new MixedEngine(gpu, wasm);
   await engine.load(/** @type {Plan} */ (plan), mixed);
   const steps = mixed.segments.filter((s) => s.device === "wasm").flatMap((s) => s.plan.steps);
   const ours = manifest.kernels.filter(({ workload }) => steps.some((s) => s.workload === workload));
