@@ -15,7 +15,7 @@ from nnjit_studio.model import Generated, Generation, Plan, Sampling, Token, Wor
 from nnjit_studio.model.feeds import Feeds, example_feeds
 from nnjit_studio.model.placement import GPU
 from nnjit_studio.model.segments import MixedPlan
-from nnjit_studio.records import TIERS, Inference, Kernel, Tap
+from nnjit_studio.records import Inference, Kernel, Tap
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.gpu_candidate import AnyCandidate
 from nnjit_studio.records.serving import ServeOptions, ServingStats
@@ -258,7 +258,7 @@ class ModelOnPage:
                 raise
             kernels = self.kernels(tiers)
         if self.page.backend.is_gpu and (wasm := run_by(self.current, "wasm")):
-            kernels += self.kernels(TIERS[:1], WASM, wasm)
+            kernels += self.kernels((self.page.runner.wasm_tier,), WASM, wasm)
         on_phase("registering kernels in the page")
         # Kernels that a decoder had may hold a common weight in other panels.
         self.page.runner.register(kernels, only=self.current.shares_weights)

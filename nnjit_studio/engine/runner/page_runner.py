@@ -66,8 +66,8 @@ class PageRunner:
     ----------
     backend
         What runs the kernels.
-    memory_bytes
-        Of the loaded model.
+    memory_bytes, wasm_tier
+        Of the loaded model; the page's best, after :meth:`probe_gpu`.
 
     Raises
     ------
@@ -87,7 +87,7 @@ class PageRunner:
         threads: int = 1,
         backend: Backend = WASM,
     ) -> None:
-        self.memory_bytes = 0
+        self.memory_bytes, self.wasm_tier = 0, TIERS[0]
         self._target = backend.target(engine)
         self._flags = flags
         self._threads = threads
@@ -142,6 +142,7 @@ class PageRunner:
             When there is no adapter, or it is software and that was not asked for.
         """
         page = self.probe()
+        self.wasm_tier = page.best_tier
         header = {"type": "gpu_probe", "implementation": self.backend.implementation}
         with self._link.turn() as ask:
             reply, _ = ask({**header, "flops": peak[1]}, [peak[0]])
