@@ -45,15 +45,6 @@ class MixedPlan:
         mine = (s.plan for s in self.segments if s.device == device)
         return frozenset(step.workload for plan in mine for step in calls_of(plan))
 
-    def copies(self) -> dict[int, int]:
-        """Bytes of each buffer of the whole plan that crosses from one device to the other."""
-        return {
-            s.buffers[port.buffer]: port.spec.nbytes
-            for s in self.segments
-            for port in s.plan.inputs
-            if port.spec.name.startswith(COPY)
-        }
-
     def to_json(self) -> dict[str, Any]:
         segments = [{**asdict(s), "plan": s.plan.to_json()} for s in self.segments]
         return {"version": SEGMENTS_VERSION, "segments": segments}
@@ -112,6 +103,8 @@ class _Flow:
         Buffers on the GPU that two segments use, with their places in its state.
     outputs
         Of the model, by the position of the segment that leaves them.
+    leaving
+        Of what a segment is given, the positions of those that left it.
     """
 
     def __init__(
@@ -124,6 +117,7 @@ class _Flow:
         self.devices = [devices[run[0]] for run in runs]
         self.given: list[dict[int, None]] = [{} for _ in runs]
         self.left: list[dict[int, None]] = [{} for _ in runs]
+        self.leaving: list[dict[int, int]] = [{} for _ in runs]
         writer = {port.buffer: -1 for port in plan.inputs}
         here: dict[Device, set[int]] = {"webgpu": set(), "wasm": set()}
         used: dict[int, set[int]] = {}
@@ -139,6 +133,7 @@ class _Flow:
                         self.given[at][b] = None
                         if writer[b] >= 0:
                             self.left[writer[b]][b] = None
+                            self.leaving[at][b] = writer[b]
                 for b in step.writes:
                     writer[b] = at
                     for other, buffers in here.items():
@@ -171,18 +166,28 @@ def _segment(plan: Plan, calls: Sequence[PlanStep], first: int, flow: _Flow, at:
         found = whole.found and replace(whole.found, count=places[whole.found.count])
         return replace(whole, buffer=places[whole.buffer], found=found)
 
+    def output(b: int, leaves: int) -> PlanPort | None:
+        """What brings a buffer to the page anyway."""
+        mine = (p for p in plan.outputs if flow.outputs[p.spec.name] == leaves and not p.found)
+        return next((p for p in mine if p.buffer == b), None)
+
     def copy(b: int) -> PlanPort:
         return PlanPort(TensorSpec(f"{COPY}{b}", (plan.buffers[b].nbytes,), "u8"), places[b])
 
+    def given(b: int) -> PlanPort:
+        whole = inputs.get(b) or output(b, flow.leaving[at].get(b, -1))
+        return port(whole) if whole else copy(b)
+
     inputs = {p.buffer: p for p in plan.inputs}
+    left = [b for b in flow.left[at] if not output(b, at)]
     return Segment(
         flow.devices[at],
         first,
         replace(
             plan,
             name=f"{plan.name}, segment {at + 1}",
-            inputs=tuple(port(inputs[b]) if b in inputs else copy(b) for b in flow.given[at]),
-            outputs=(*map(port, outputs), *map(copy, flow.left[at])),
+            inputs=tuple(map(given, flow.given[at])),
+            outputs=(*map(port, outputs), *map(copy, left)),
             buffers=tuple(map(buffer, numbers)),
             steps=(
                 *(replace(s, args=tuple(places[b] for b in s.args)) for s in calls),

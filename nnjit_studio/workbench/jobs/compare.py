@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from nnjit_studio.analysis.backends import BackendComparison, Side, StepPair, ratio
 from nnjit_studio.analysis.profile import Steady
 from nnjit_studio.errors import NnjitError, UserError
-from nnjit_studio.model import Plan, PlanStep
+from nnjit_studio.model import Plan, PlanPort, PlanStep
 from nnjit_studio.model.placement import CopyCost, Device
 from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.backend import WASM, Backend
@@ -19,6 +19,7 @@ from nnjit_studio.workbench.divided import StepTimes, divided, remember
 from nnjit_studio.workbench.jobs.timing import PROFILE_RUNS, time_steps, warm_up
 from nnjit_studio.workbench.model import ModelOnPage
 
+LEAST_COPY_MS = 0.1
 UPLOAD, READBACK = "upload", "readback"
 
 
@@ -133,7 +134,9 @@ def _divided_side(
         key: (statistics.fmean(t[0] for t in found), statistics.fmean(t[1] for t in found))
         for key, found in times.items()
     }
-    measured = StepTimes(means, CopyCost(webgpu.readback_ms, webgpu.upload_ms))
+    plan = before.plan
+    down_ms = _fixed_ms(webgpu.readback_ms, plan.outputs)
+    measured = StepTimes(means, CopyCost(down_ms, _fixed_ms(webgpu.upload_ms, plan.inputs)))
     opened = divided(before, model.page.compiler, measured)
     if opened.mixed is None or opened.mixed == before.mixed:
         return None, before.mixed.devices if before.mixed else ()
@@ -144,6 +147,11 @@ def _divided_side(
     else:
         model.opened = before
     return side, opened.mixed.devices
+
+
+def _fixed_ms(ms: float, ports: Sequence[PlanPort]) -> float:
+    """What a copy takes however small it is, of the time that these tensors took together."""
+    return max(LEAST_COPY_MS, ms - sum(p.spec.nbytes for p in ports) / CopyCost.bytes_per_ms)
 
 
 def _side(model: ModelOnPage, backend: Backend, runs: int, on_phase: OnPhase) -> Side:

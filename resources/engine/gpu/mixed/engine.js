@@ -142,14 +142,12 @@ export class MixedEngine {
    */
   async #run(plan, inputs, run) {
     const given = new Map(inputs.map((tensor) => [tensor.name, tensor]));
-    /** @type {Map<string, Tensor>} */
-    const left = new Map();
     for (const segment of this.#segments) {
       const wanted = segment.plan.inputs.map(({ spec }) => /** @type {Tensor} */ (given.get(spec.name)));
       const found = await run(segment, wanted);
-      segment.plan.outputs.forEach(({ spec }, i) => (plan.outputs.some((p) => p.spec.name === spec.name) ? left : given).set(spec.name, found[i]));
+      segment.plan.outputs.forEach(({ spec }, i) => given.set(spec.name, found[i]));
     }
-    return plan.outputs.map(({ spec }) => /** @type {Tensor} */ (left.get(spec.name)));
+    return plan.outputs.map(({ spec }) => /** @type {Tensor} */ (given.get(spec.name)));
   }
 
   /** @param {Placed} segment @param {Tensor[]} given @param {{profile?: boolean, least_step_ms?: number, taps?: Tap[]}} [options] */
