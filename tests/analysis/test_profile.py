@@ -54,7 +54,8 @@ def test_roofline_takes_the_nearer_limit() -> None:
 
 
 def test_the_peak_of_a_gpu_says_nothing_of_a_step_in_wasm() -> None:
-    gpu = replace(DEVICE, threads=1, gpu=GpuProfile())
+    peak = {"wgsl": 10.0}
+    gpu = replace(DEVICE, threads=1, gpu=GpuProfile(), tiers=("wgsl",), peak_gflops=peak)
     times = Inference({}, (3e-3,), (1e-3, 1e-3, 1e-3))
     given = GRAPH, PLAN, (MATMUL, TRANSPOSE), times, gpu, {1: 4.0}
     divided = step_rows(*given, ("webgpu", "webgpu", "wasm"))
