@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from nnjit_studio.analysis.profile.records import Steady
+from nnjit_studio.model.placement import Device
 from nnjit_studio.support.tables import text_table
 
 EVEN = 1.05
@@ -74,13 +75,26 @@ class StepPair:
 
 @dataclass(frozen=True)
 class BackendComparison:
-    """The answer. ``drift`` is Wasm's time after WebGPU's by that before."""
+    """The answer.
+
+    Attributes
+    ----------
+    drift
+        Wasm's time after WebGPU's by that before.
+    mixed
+        With steps divided between both as their times say; None where one device runs them best,
+        or where WebGPU lacks kernels and its side was so divided already.
+    devices
+        Of each step in that division; none where there is none.
+    """
 
     model: str
     wasm: Side
     webgpu: Side
     steps: tuple[StepPair, ...]
     drift: float
+    mixed: Side | None = None
+    devices: tuple[Device, ...] = ()
 
     @property
     def ratio(self) -> float:
@@ -104,6 +118,8 @@ class BackendComparison:
             "drift": self.drift,
             "wasm": self.wasm.to_json(),
             "webgpu": self.webgpu.to_json(),
+            "mixed": self.mixed.to_json() if self.mixed else None,
+            "devices": list(self.devices),
             "steps": [asdict(step) for step in self.steps],
         }
 
@@ -134,12 +150,23 @@ def why(found: BackendComparison) -> list[str]:
             f"{len(slower)} of {len(found.steps)} steps are faster in Wasm, by "
             f"{_ms(sum(s.webgpu_ms - s.wasm_ms for s in slower))} together."
         )
+    if found.devices:
+        told.append(_divided(found))
     if max(found.drift, 1 / found.drift) > DRIFT:
         told.append(
             f"Wasm took {found.drift:.2f}x its first time when it was timed again: "
             "the machine was busy with something else, so compare once more."
         )
     return told
+
+
+def _divided(found: BackendComparison) -> str:
+    in_wasm = f"{found.devices.count('wasm')} of {len(found.devices)} steps in Wasm"
+    if found.mixed is None:
+        return f"WebGPU's times are with {in_wasm}: there is no better division."
+    ms, whole = found.mixed.whole.median_ms, found.webgpu.whole.median_ms
+    words = "so the model stays divided" if ms < whole else "so it stays as it was"
+    return f"With {in_wasm} and the others on WebGPU it takes {_ms(ms)}: {words}."
 
 
 def _headline(found: BackendComparison) -> str:
@@ -192,12 +219,14 @@ def _what_holds_the_gpu_up(found: BackendComparison) -> str:
 def as_text(found: BackendComparison, top: int | None = None) -> str:
     """The answer, the parts of both, and the steps with the largest differences."""
     sides = []
-    for side in (found.wasm, found.webgpu):
+    for name, side in (("", found.wasm), ("", found.webgpu), ("divided", found.mixed)):
+        if side is None:
+            continue
         parts_ms = (
             side.whole.median_ms, side.kernels_ms, side.upload_ms, side.readback_ms, side.rest_ms,
         )  # fmt: skip
         what = ", ".join(filter(None, (side.target, side.tier, side.adapter)))
-        sides.append((side.backend, *(f"{ms:.3f}" for ms in parts_ms), what))
+        sides.append((name or side.backend, *(f"{ms:.3f}" for ms in parts_ms), what))
     ranked = sorted(found.steps, key=lambda s: -abs(s.wasm_ms - s.webgpu_ms))[:top]
     steps = [
         (

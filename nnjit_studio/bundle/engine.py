@@ -17,6 +17,7 @@ def engine_files(
     any_size: bool = False,
     tuning: bool = False,
     text: bool = False,
+    mixed: bool = False,
 ) -> dict[str, bytes]:
     """Path in the bundle to contents: all of ``resources/engine``, ``resources/sdk`` and
     ``resources/demo`` and, at the root, the bundle's page and its API, each under the path
@@ -25,7 +26,7 @@ def engine_files(
     Folders named ``generation`` ship with ``generation`` (decoders), folders named ``gpu`` with
     ``gpu`` (kernels for WebGPU), folders named ``open`` with ``any_size``, folders named ``tuning``
     with ``tuning`` (kernels to try in the page), folders named ``text`` with ``text`` (a tokenizer
-    for the page).
+    for the page), folders named ``mixed`` with ``mixed`` (steps divided between WebGPU and Wasm).
 
     Raises
     ------
@@ -39,6 +40,7 @@ def engine_files(
         ("open", any_size),
         ("tuning", tuning),
         ("text", text),
+        ("mixed", mixed),
     )
     left_out = {name for name, ships in optional if not ships}
     try:

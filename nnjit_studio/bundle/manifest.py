@@ -82,7 +82,8 @@ class Manifest:
     ``samples`` holds example inputs, row-major and little endian, one file each.
     ``generation`` says how a decoder makes text; ``plan`` is then its decode plan,
     and ``prefill`` and ``extend`` the files of the others, where they exist. ``gpu_kernels`` are
-    for WebGPU: one for each workload, or none at all. ``dims`` are the open dimensions
+    for WebGPU: one for each workload, or none at all; where ``mixed`` divides the steps between
+    WebGPU and Wasm, one for each workload of WebGPU's. ``dims`` are the open dimensions
     of a model for any size; ``inputs`` and ``outputs`` have the sizes of its example then.
     ``demo`` is for the page, and so are ``tokenizer`` and ``labels``, where it has them.
     ``candidates`` are further kernels that a page may try in ``trials``, where it may also try
@@ -106,6 +107,7 @@ class Manifest:
     prefill: BundleFile | None = None
     extend: BundleFile | None = None
     gpu_kernels: tuple[BundleKernel, ...] = ()
+    mixed: BundleFile | None = None
     dims: tuple[Dim, ...] = ()
     demo: Demo = NO_DEMO
     tokenizer: BundleFile | None = None
@@ -119,7 +121,7 @@ class Manifest:
     def files(self) -> tuple[BundleFile, ...]:
         """Every file that the manifest names, each path once."""
         named = [self.plan, *self.weights, *self.engine, *(file for _, file in self.samples)]
-        optional = (self.prefill, self.extend, self.tokenizer, self.labels)
+        optional = (self.prefill, self.extend, self.mixed, self.tokenizer, self.labels)
         named += [file for file in optional if file]
         kernels = (*self.kernels, *self.gpu_kernels, *self.candidates)
         named += [file for kernel in kernels for file in kernel.tiers.values()]
@@ -146,7 +148,7 @@ class Manifest:
         }
         if self.demo != NO_DEMO:
             data["demo"] = asdict(self.demo)
-        data |= {n: asdict(f) for n in ("tokenizer", "labels") if (f := getattr(self, n))}
+        data |= {n: asdict(f) for n in ("mixed", "tokenizer", "labels") if (f := getattr(self, n))}
         if self.dims:
             data["dims"] = [asdict(dim) for dim in self.dims]
         if self.trials:

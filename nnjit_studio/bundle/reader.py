@@ -24,11 +24,14 @@ from nnjit_studio.bundle.check import (
 from nnjit_studio.bundle.engine import engine_files
 from nnjit_studio.bundle.gpu_kernels import kernel_problems
 from nnjit_studio.bundle.manifest import MANIFEST_FILE, README_FILE, BundleFile, Manifest, safe_path
+from nnjit_studio.bundle.mixed import mixed_problems
 from nnjit_studio.bundle.seal import Seal, read_seal
 from nnjit_studio.errors import BundleError, UserError, WasmError
 from nnjit_studio.model import Plan
 from nnjit_studio.model.open_plan import OPEN_VERSION, OpenPlan
+from nnjit_studio.model.placement import GPU
 from nnjit_studio.model.plan import PLAN_VERSIONS
+from nnjit_studio.model.segments import MixedPlan
 from nnjit_studio.records import GPU_TIERS, TIERS, Kernel
 from nnjit_studio.records.candidate import DEFAULT_SETTINGS, Candidate
 from nnjit_studio.records.gpu_candidate import GpuCandidate, candidate_of
@@ -170,6 +173,7 @@ def _foreign(manifest: Manifest) -> tuple[str, ...]:
         bool(manifest.dims),
         bool(manifest.trials),
         manifest.tokenizer is not None,
+        manifest.mixed is not None,
     )
     expected = {name: hashlib.sha256(data).hexdigest() for name, data in ours.items()}
     found = {file.file: file.sha256 for file in manifest.engine}
@@ -273,6 +277,10 @@ def _content_problems(archive: zipfile.ZipFile, manifest: Manifest) -> Iterator[
         plans = [p.on_gpu for p in (plan, *others)]
         if open_plan is not None:
             plans = [replace(plan, steps=open_plan.on_gpu)]
+        if manifest.mixed is not None:
+            mixed = _read_mixed(archive, manifest.mixed)
+            yield from mixed_problems(mixed, plan, kernels, pointers)
+            plans = [segment.plan for segment in mixed.segments if segment.device == GPU]
         yield from kernel_problems(manifest.gpu_kernels, documents, plans, open_plan)
     if plan.weights_bytes != manifest.weights_bytes:
         yield "The weights and the plan differ in size."
@@ -313,6 +321,15 @@ def _read_plan(archive: zipfile.ZipFile, file: BundleFile) -> Plan:
     except (ValueError, KeyError, TypeError) as e:
         raise BundleError(
             f"The plan of the bundle cannot be read: {e}.", "Export the bundle again."
+        ) from e
+
+
+def _read_mixed(archive: zipfile.ZipFile, file: BundleFile) -> MixedPlan:
+    try:
+        return MixedPlan.from_json(_read_json(archive, file.file, LIMIT_BYTES["plan"]))
+    except (ValueError, KeyError, TypeError) as e:
+        raise BundleError(
+            f"The segments of the bundle cannot be read: {e}.", "Export the bundle again."
         ) from e
 
 

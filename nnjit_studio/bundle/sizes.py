@@ -63,7 +63,8 @@ def _part(name: str) -> str:
     top = name.split("/")[0]
     folders = {"kernels": "kernels", "samples": "sample inputs", "weights": "weights"}
     folders |= dict.fromkeys(("engine", "sdk"), "engine") | {"demo": "page"}
-    files = {"plan.json": "plan", "prefill.json": "plan", "tokenizer.json": "tokenizer"}
+    files = dict.fromkeys(("plan.json", "segments.json", "prefill.json", "extend.json"), "plan")
+    files["tokenizer.json"] = "tokenizer"
     files |= {MANIFEST_FILE: "manifest", "nnjit.js": "engine"}
     if top.startswith("weights"):
         return "weights"

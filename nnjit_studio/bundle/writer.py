@@ -33,11 +33,14 @@ from nnjit_studio.bundle.shards import SHARD_BYTES, Shard, chunks_of, cut
 from nnjit_studio.errors import BundleError
 from nnjit_studio.model import NUMPY_DTYPES, Generation, Plan, TensorSpec
 from nnjit_studio.model.open_plan import OpenPlan
+from nnjit_studio.model.placement import GPU
+from nnjit_studio.model.segments import MixedPlan
 from nnjit_studio.records import TIERS, Kernel
 from nnjit_studio.support.files import replacing, to_disk
 from nnjit_studio.support.phases import OnPhase, quiet
 
 PLAN_FILE = "plan.json"
+MIXED_FILE = "segments.json"
 PREFILL_FILE, EXTEND_FILE = "prefill.json", "extend.json"
 TOKENIZER_FILE = "tokenizer.json"
 LABELS_FILE = "labels.txt"
@@ -66,6 +69,9 @@ class BundleParts:
     """Of a decoder."""
     extend: Plan | None = None
     """Of a decoder."""
+    mixed: MixedPlan | None = None
+    """How the plan is divided between WebGPU and Wasm, where kernels for WebGPU are of some steps
+    alone."""
     open_plan: OpenPlan | None = None
     """Of a model for any size; ``plan`` is then that at its example's sizes."""
     figures: str = ""
@@ -176,6 +182,7 @@ def _files(
         prefill=_add_plan(contents, PREFILL_FILE, parts.prefill),
         extend=_add_plan(contents, EXTEND_FILE, parts.extend),
         gpu_kernels=_add_gpu_kernels(contents, parts),
+        mixed=_add(contents, MIXED_FILE, _json(parts.mixed.to_json())) if parts.mixed else None,
         dims=parts.open_plan.dims if parts.open_plan else (),
         demo=page.demo,
         tokenizer=_add_given(contents, TOKENIZER_FILE, page.tokenizer),
@@ -258,6 +265,8 @@ def _add_gpu_kernels(contents: dict[str, bytes], parts: BundleParts) -> tuple[Bu
     open_plan = parts.open_plan
     plans = [replace(parts.plan, steps=open_plan.on_gpu)] if open_plan else parts.plans
     called = _called([p.on_gpu for p in plans])
+    if parts.mixed:
+        called = set(parts.mixed.workloads(GPU))
     return tuple(
         BundleKernel(
             workload,

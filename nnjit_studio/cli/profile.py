@@ -209,7 +209,9 @@ def faster(
     """Tell whether Wasm on --threads or WebGPU is faster here.
 
     Both run MODEL in the same page with their best known kernels, whole and step by step;
-    transfers of inputs and outputs are timed apart, and the result says why one is faster.
+    transfers of inputs and outputs are timed apart, and the result says why one is faster. Steps
+    divided between both are timed too where their times ask for it; if that is faster, MODEL runs
+    so on WebGPU from now on.
     """
     with workbench(
         replace(target, backend="webgpu"), importing, opens=KernelDatabase.open_for_reading

@@ -157,7 +157,8 @@ def _on_gpu(model: ModelOnPage, name: str, folder: Path) -> Made:
     opened, plan = model.current, model.current.plan
     kernels = model.kernels(tiers_of_backend(backend), backend)
     both = [*model.kernels(TIERS, WASM), *kernels]
-    parts = BundleParts(plan, opened.weights, both, engine_files(gpu=True))
+    files = engine_files(gpu=True, mixed=opened.mixed is not None)
+    parts = BundleParts(plan, opened.weights, both, files, mixed=opened.mixed)
     source = _written(parts, folder, name)
     feeds = as_fed(model.feeds, plan.input_specs)
     form = Form(name, source, feeds, plan.output_specs, page.threads, "webgpu")

@@ -10,15 +10,18 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from nnjit_studio.errors import NnjitError, UserError
+from nnjit_studio.errors import CompileError, NnjitError, UserError
 from nnjit_studio.model import Generated, Generation, Plan, Sampling, Token, Workload
 from nnjit_studio.model.feeds import Feeds, example_feeds
+from nnjit_studio.model.placement import GPU
+from nnjit_studio.model.segments import MixedPlan
 from nnjit_studio.records import Inference, Kernel, Tap
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.gpu_candidate import AnyCandidate
 from nnjit_studio.records.serving import ServeOptions, ServingStats
 from nnjit_studio.support.phases import OnPhase, quiet
 from nnjit_studio.tuner.events import Event
+from nnjit_studio.workbench.divided import divided, for_gpu, run_by
 from nnjit_studio.workbench.open_model import OpenModel
 from nnjit_studio.workbench.page import EnginePage
 from nnjit_studio.workbench.phases import DONE, Phases
@@ -143,7 +146,7 @@ class ModelOnPage:
     def load_with(self, others: Mapping[str, Plan]) -> None:
         """Load the open model again, with further plans over its memory."""
         model = self.current
-        self.page.runner.load(model.plan, model.weights, others)
+        self.page.runner.load(model.plan, model.weights, others, self._mixed(model))
 
     def change_backend(self, backend: Backend, on_phase: OnPhase = quiet) -> None:
         """Run the open model on another backend; its kernels have to be registered again.
@@ -159,6 +162,8 @@ class ModelOnPage:
         self.page.connect()
         if self.opened is not None:
             self.page.hand_to(self)
+            if backend.is_gpu:
+                self.opened = for_gpu(self.opened, self.page, self.page.target)
             self._send(self.opened, on_phase)
 
     def take_page(self, on_phase: OnPhase = quiet) -> None:
@@ -175,7 +180,17 @@ class ModelOnPage:
 
     def _send(self, opened: OpenModel, on_phase: OnPhase = quiet) -> None:
         on_phase("loading weights into the page")
-        self.page.runner.load(opened.plan, opened.weights, opened.other_plans)
+        self.page.runner.load(opened.plan, opened.weights, opened.other_plans, self._mixed(opened))
+
+    def _mixed(self, opened: OpenModel) -> MixedPlan | None:
+        return opened.mixed if self.page.backend.is_gpu else None
+
+    def _divide(self) -> bool:
+        """Divide the steps of the open model between WebGPU and Wasm; whether they can be."""
+        self.opened = divided(self.current, self.page.compiler)
+        if self.opened.mixed:
+            self._send(self.opened)
+        return self.opened.mixed is not None
 
     # Kernels
 
@@ -224,14 +239,26 @@ class ModelOnPage:
             When a workload has none.
         """
         chosen = self.choose_known(backend, workloads)
-        every = workloads or self.current.workloads
+        on_gpu = (backend or self.page.backend).is_gpu
+        every = workloads or (run_by(self.current, GPU) if on_gpu else self.current.workloads)
         return self.page.compiler.kernels_of_all(every, chosen, tiers, on_phase)
 
     def register_best(self, on_phase: OnPhase = quiet) -> None:
-        """Give the page the best known kernels, for runs and profiles without tuning."""
+        """Give the page the best known kernels, for runs and profiles without tuning.
+
+        A model of which the GPU cannot run some steps is divided for it.
+        """
         self.take_page(on_phase)
         on_phase("compiling kernels")
-        kernels = self.kernels((self.page.connect().best_tier,))
+        tiers = (self.page.connect().best_tier,)
+        try:
+            kernels = self.kernels(tiers)
+        except CompileError:
+            if not (self.page.backend.is_gpu and self._divide()):
+                raise
+            kernels = self.kernels(tiers)
+        if self.page.backend.is_gpu and (wasm := run_by(self.current, "wasm")):
+            kernels += self.kernels((self.page.runner.wasm_tier,), WASM, wasm)
         on_phase("registering kernels in the page")
         # Kernels that a decoder had may hold a common weight in other panels.
         self.page.runner.register(kernels, only=self.current.shares_weights)

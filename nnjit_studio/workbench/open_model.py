@@ -22,6 +22,7 @@ from nnjit_studio.model import (
 from nnjit_studio.model.family import Family
 from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.model.memory import check_fits, forecast
+from nnjit_studio.model.segments import MixedPlan
 from nnjit_studio.support.phases import OnPhase, quiet
 from nnjit_studio.workbench.page import EnginePage
 from nnjit_studio.workbench.phases import DONE, Phases
@@ -53,6 +54,8 @@ class OpenModel:
     """How it was imported; None where that was in another way than :func:`import_model`'s."""
     families: tuple[Family, ...] = ()
     """Of programs that are one at several sizes: the kernels with settings, in their order."""
+    mixed: MixedPlan | None = None
+    """How a page on WebGPU runs a static model of which some steps run in Wasm."""
 
     @classmethod
     def static(cls, path: Path, imported: ImportedModel, **facts: Any) -> OpenModel:

@@ -7,11 +7,13 @@ from dataclasses import replace
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.model.feeds import example_feeds
+from nnjit_studio.model.placement import GPU
 from nnjit_studio.records.gpu_candidate import parse_candidate
 from nnjit_studio.records.serving import ServeOptions
 from nnjit_studio.tuner import TunedModel, TuneOptions, TuningContext, TuningSession
 from nnjit_studio.tuner.events import Event, Failed, FellBack, Paused, SpaceBuilt, Swapped
 from nnjit_studio.tuner.protocols import Records
+from nnjit_studio.workbench.divided import run_by
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.open_model import MAIN
 from nnjit_studio.workbench.page import SystemClock
@@ -32,14 +34,15 @@ def session_of(
 ) -> TuningSession:
     """A session for one program of the open model, which the page holds.
 
-    ``records`` takes the place of the database.
+    ``records`` takes the place of the database. Of a divided model the GPU's workloads are tuned.
     """
     page, program = model.page, model.current.program(name)
+    divided = page.backend.is_gpu and model.current.mixed is not None
     return TuningSession(
         TunedModel(
             program.graph.name,
             program.plan,
-            program.workloads,
+            tuple(run_by(model.current, GPU)) if divided else program.workloads,
             example_feeds([p.spec for p in program.plan.inputs]) if name else model.feeds,
             program.packable,
         ),
@@ -192,6 +195,8 @@ class Tuning:
         """Sessions of the model's programs, one after the other, each with its part of the time."""
         model = self._model
         programs = model.current.programs if only is None else (only,)
+        if model.page.backend.is_gpu and model.current.mixed:
+            model.register_best()  # Wasm's kernels stay what they are
         model.take_page()
         model.cold = None
         model.page.begin()

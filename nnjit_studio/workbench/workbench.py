@@ -15,6 +15,7 @@ from nnjit_studio.model import GenerationRequest, ImportOptions
 from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.support.phases import OnPhase, quiet
+from nnjit_studio.workbench.divided import for_gpu
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.open_model import (
     OpenModel,
@@ -124,6 +125,8 @@ class Workbench:
         phases = Phases(on_phase)
         with self.page.working():
             opened = import_model(self.page, path, phases, feeds)
+            if self.page.backend.is_gpu:
+                opened = for_gpu(opened, self.page, self.page.target)
             on_imported(opened)
             self.model.load(opened, phases)
         self.tuning.drop()

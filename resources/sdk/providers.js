@@ -8,6 +8,7 @@ import { check, eachShard, fetchFile, streamFile } from "./bundle_fetch.js";
 import { Common } from "./common.js";
 
 /** @import { GpuEngine } from "../engine/gpu/engine.js" */
+/** @import { MixedEngine } from "../engine/gpu/mixed/engine.js" */
 /** @import { GpuSizes } from "../engine/gpu/open/sizes.js" */
 /** @import { Sizes } from "../engine/open/sizes.js" */
 /** @import { Ahead } from "../engine/open/warm.js" */
@@ -16,7 +17,7 @@ import { Common } from "./common.js";
 /** @import { Share } from "./common.js" */
 /**
  * A model that is ready to run.
- * @typedef {{engine: Engine | GpuEngine, sizes?: Sizes | GpuSizes | null, ahead?: Ahead, tier: string, threads: number, memory_bytes: number, close: () => void}} Opened
+ * @typedef {{engine: Engine | GpuEngine | MixedEngine, sizes?: Sizes | GpuSizes | null, ahead?: Ahead, tier: string, threads: number, memory_bytes: number, close: () => void}} Opened
  */
 /** What opened, why one before it did not, and what is left to try. @typedef {{opened: Opened, provider: string, reason: string, left: string[]}} Choice */
 

@@ -10,6 +10,7 @@ export { EngineError, env, MANIFEST_VERSION, Tensor };
 
 /** @import { Options, Reason, Token } from "../engine/generation/generate.js" */
 /** @import { Bundle, Generation, Plan, Tensor as Bytes, TensorSpec } from "../types/engine.js" */
+/** @import { MixedEngine } from "../engine/gpu/mixed/engine.js" */
 /** @import { Choice, Opened } from "./providers.js" */
 /** @import { TuneOptions } from "./tuning/moments.js" */
 /** @import { Tuning, TuningReport } from "./tuning/tuning.js" */
@@ -187,7 +188,7 @@ export class InferenceSession {
     const opened = this.#opened;
     try {
       const { generate } = await script(import("../engine/generation/generate.js")); // only bundles that make text hold it
-      return yield* generate(opened.engine, facts, ids, options);
+      return yield* generate(/** @type {Exclude<Opened["engine"], MixedEngine>} */ (opened.engine), facts, ids, options);
     } catch (e) {
       await this.#replace(opened, e);
       throw e;

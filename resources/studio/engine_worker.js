@@ -8,8 +8,9 @@ import { serve } from "./serve.js";
 import { compareModels, trial } from "./trial.js";
 
 /** @import { GpuEngine } from "../engine/gpu/engine.js" */
+/** @import { MixedEngine } from "../engine/gpu/mixed/engine.js" */
 /** @import { Header } from "./frames.js" */
-/** @type {Engine | GpuEngine} */
+/** @type {Engine | GpuEngine | MixedEngine} */
 let engine = new Engine();
 /** @type {Team | null} of the Wasm engine */
 let team = null;
@@ -21,18 +22,27 @@ let lose = null;
 let generation = null;
 
 /**
+ * An engine that holds the model; bytes of its memory.
  * @param {Header} header of a `load`
- * @returns {Promise<Engine | GpuEngine>}
+ * @returns {Promise<number>}
  */
-async function start({ backend = "wasm", implementation = "navigator", bridge, debug = false, threads = 1 }) {
+async function start({ plan, others, mixed, backend = "wasm", implementation = "navigator", bridge, debug = false, threads = 1 }) {
   if (backend === "wasm") {
     team = threads > 1 ? await Team.start(threads) : null;
-    return new Engine(team);
+    engine = new Engine(team);
+    return engine.load(plan, others);
   }
   const [{ GpuEngine }, { openGpu }] = await Promise.all([import("../engine/gpu/engine.js"), import("./gpu/open.js")]);
   const device = await openGpu({ implementation, bridge });
   if (debug) lose = () => device.lose();
-  return new GpuEngine(device);
+  if (mixed) {
+    const { MixedEngine } = await import("../engine/gpu/mixed/engine.js");
+    const divided = new MixedEngine(new GpuEngine(device), new Engine());
+    engine = divided;
+    return divided.load(plan, mixed, others);
+  }
+  engine = new GpuEngine(device);
+  return engine.load(plan, others);
 }
 
 /**
@@ -43,6 +53,7 @@ async function stream({ id, facts, ids, max_tokens, top_k, top_p, repetition_pen
   generation = new AbortController();
   const options = { maxTokens: max_tokens, topK: top_k, topP: top_p, repetitionPenalty: repetition_penalty, temperature, seed, stopTokens: stop_tokens, signal: generation.signal };
   try {
+    if (!("stepper" in engine)) throw new EngineError("A model whose steps are divided between WebGPU and Wasm makes no text.");
     const tokens = generate(engine, facts, ids, options);
     for (let made = 0; ; made++) {
       const { done, value } = await tokens.next();
@@ -84,8 +95,7 @@ serve(async ({ header, blobs }) => {
         rival = new Engine(team);
         return { header: { type: "ok", memory_bytes: rival.load(plan, others), threads } };
       }
-      engine = await start(header);
-      return { header: { type: "ok", memory_bytes: await engine.load(plan, others), threads } };
+      return { header: { type: "ok", memory_bytes: await start(header), threads } };
     }
     case "weights":
       await (header.rival ? other() : engine).setWeights(header.offset, blobs[0]);

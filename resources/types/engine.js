@@ -39,6 +39,11 @@
  * @property {number} arena_bytes
  * @property {number} [state_bytes] memory that keeps its contents from run to run
  */
+/**
+ * Steps on one device (nnjit_studio/model/segments.py); `first` is the position of the first in the whole plan, `buffers` the
+ * numbers there of the buffers of this one. @typedef {{device: "webgpu" | "wasm", first: number, plan: Plan, buffers: number[]}} Segment
+ */
+/** @typedef {{version: number, segments: Segment[]}} MixedPlan */
 /** A number, or terms `[coefficient, atom, ...]`; an atom is a dimension's name or `[operation, size, size]`. @typedef {number | any[][]} Size */
 /** @typedef {{kind: string, size: Size, over?: Size}} Scalar `kind`: int, or float, inverse or quotient (size over `over`), passed as bits */
 /** @typedef {{workload: string, scalars: Scalar[], extent: Size}} Variant */
@@ -144,6 +149,7 @@
  * @property {Weights} weights
  * @property {KernelEntry[]} kernels
  * @property {GpuKernelEntry[]} [gpu_kernels] for WebGPU
+ * @property {FileEntry} [mixed] how steps are divided between WebGPU and Wasm, where some run there
  * @property {{kernels: KernelEntry[], trials: TrialMemory[], share: string, lots?: Lots}} [candidates] to be tried in the page
  * @property {TensorSpec[]} inputs of a model for any size, at the sizes of its example
  * @property {{name: string, low: number, high: number, step: number}[]} [dims] of a model for any size

@@ -5,25 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from profiles import GRAPH, PLAN
+from profiles import GRAPH, MATMUL, PLAN, TRANSPOSE
 
 from nnjit_studio.analysis.backends import BackendComparison, Side, StepPair, as_text, why
 from nnjit_studio.analysis.profile.records import Steady
+from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.errors import UserError
-from nnjit_studio.records import DeviceProfile, Inference
+from nnjit_studio.records import CompileResult, DeviceProfile, Inference
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.gpu_profile import GpuProfile
+from nnjit_studio.workbench.divided import recalled
 from nnjit_studio.workbench.jobs.compare import (
     READBACK,
     UPLOAD,
     compare_backends,
     transfer_plans,
 )
+from nnjit_studio.workbench.open_model import OpenModel
 
 GPU = Backend("webgpu", "navigator")
 
@@ -93,7 +97,7 @@ def test_the_text_ranks_by_difference() -> None:
 class Model:
     """Counts what it is asked, as model and page; the GPU's runs take a quarter of Wasm's."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
         self.asked: list[str] = []
         self.loaded: list[Any] = []
         self.page = self
@@ -101,7 +105,20 @@ class Model:
         self.device = device_of(WASM)
         self.fallback_reason = ""
         self.lost = ""
-        self.current = SimpleNamespace(plan=PLAN, graph=GRAPH)
+        imported = ImportedModel(GRAPH, (MATMUL, TRANSPOSE), PLAN, frozenset(), Path("w"))
+        self.opened = OpenModel.static(Path("m.onnx"), imported)
+        self.database = SimpleNamespace(path=folder / "k.db")
+        self.compiler = SimpleNamespace(
+            compile=lambda workload, *_: CompileResult(workload.key, None)
+        )
+        self.target = "chromium+webgpu"
+
+    @property
+    def current(self) -> OpenModel:
+        return self.opened
+
+    def here(self, backend: Backend) -> Any:
+        return SimpleNamespace(target=self.target)
 
     def connect(self) -> DeviceProfile:
         return self.device
@@ -140,8 +157,8 @@ def compared(model: Model) -> BackendComparison:
     return compare_backends(model, runs=5, gpu=GPU)  # type: ignore[arg-type]
 
 
-def test_both_run_on_one_page_and_wasm_twice() -> None:
-    model = Model()
+def test_both_run_on_one_page_and_wasm_twice(tmp_path: Path) -> None:
+    model = Model(tmp_path)
     got = compared(model)
     assert model.asked == ["register", "webgpu", "register", "wasm", "register"]
     assert got.faster == "webgpu" and got.ratio == 4.0 and got.drift == 1.0
@@ -150,8 +167,39 @@ def test_both_run_on_one_page_and_wasm_twice() -> None:
     np.testing.assert_allclose(got.webgpu.rest_ms, 1 - 0.75 - 0.15, atol=1e-9)
 
 
-def test_a_gpu_that_fell_back_is_no_comparison_and_the_backend_is_what_it_was() -> None:
-    model = Model()
+class SlowStep(Model):
+    """The GPU takes 5 ms for the second step; divided, the model takes ``ms``."""
+
+    ms = 1.0
+
+    def infer(self, runs: int = 1, profile: bool = False, least_step_ms: float = 0) -> Inference:
+        gpu, mixed = self.backend.is_gpu, self.opened.mixed
+        whole = (self.ms if mixed else 5.5) if gpu else 6.0
+        steps = (0.1, 5.0, 0.1) if gpu else (3.0, 0.1, 3.0)
+        return Inference({}, (whole,) * runs, steps if profile else ())
+
+
+@pytest.mark.parametrize(("ms", "stays"), [(1.0, True), (7.0, False)])
+def test_the_cheapest_division_is_timed_and_stays_where_it_is_faster(
+    tmp_path: Path, ms: float, stays: bool
+) -> None:
+    model = SlowStep(tmp_path)
+    model.ms = ms
+    for _ in range(2):  # what was kept is forgotten first: WebGPU is timed with all its kernels
+        got = compared(model)
+        assert got.devices == ("webgpu", "wasm", "webgpu") and got.webgpu.whole.median_ms == 5.5
+        assert got.mixed is not None and got.mixed.whole.median_ms == ms
+        assert (model.opened.mixed is not None) == stays
+        assert (recalled(tmp_path, Path("m.onnx"), model.target) is not None) == stays
+    words = "so the model stays divided" if stays else "so it stays as it was"
+    assert any("With 1 of 3 steps in Wasm" in s and s.endswith(f"{words}.") for s in why(got))
+    assert "divided" in as_text(got) and got.to_json()["mixed"]["ms"] == ms
+
+
+def test_a_gpu_that_fell_back_is_no_comparison_and_the_backend_is_what_it_was(
+    tmp_path: Path,
+) -> None:
+    model = Model(tmp_path)
     model.lost = "The GPU was lost."
     with pytest.raises(UserError, match="nothing to compare"):
         compared(model)

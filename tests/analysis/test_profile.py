@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from profiles import BANDWIDTH, GRAPH, PLAN, TRANSPOSE, profile
+from profiles import BANDWIDTH, DEVICE, GRAPH, MATMUL, PLAN, TRANSPOSE, profile
 
 from nnjit_studio.analysis.profile.compare import as_csv, as_markdown, compare, headline, load
 from nnjit_studio.analysis.profile.compare import as_text as comparison_text
@@ -18,12 +18,14 @@ from nnjit_studio.analysis.profile.findings import findings, only_moves
 from nnjit_studio.analysis.profile.memory import renderer_memory
 from nnjit_studio.analysis.profile.node_data import node_data
 from nnjit_studio.analysis.profile.records import ModelProfile, Steady
-from nnjit_studio.analysis.profile.rows import bytes_moved
+from nnjit_studio.analysis.profile.rows import bytes_moved, step_rows
 from nnjit_studio.analysis.profile.text import as_text
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import TensorSpec, Workload
 from nnjit_studio.model.memory import check_fits, forecast, live_bytes
+from nnjit_studio.records import Inference
 from nnjit_studio.records.estimate import Estimate
+from nnjit_studio.records.gpu_profile import GpuProfile
 
 
 def test_rates_count_the_threads_that_ran() -> None:
@@ -43,6 +45,21 @@ def test_roofline_takes_the_nearer_limit() -> None:
     assert (turn.bound, turn.percent_of_roof) == ("memory", pytest.approx(64.0))
     assert third.percent_of_roof == pytest.approx(64.0)  # of two threads' 6
     assert first.intensity == pytest.approx(1024 / 768)
+
+
+def test_the_peak_of_a_gpu_says_nothing_of_a_step_in_wasm() -> None:
+    peak = {"wgsl": 10.0}
+    gpu = replace(DEVICE, threads=1, gpu=GpuProfile(), tiers=("wgsl",), peak_gflops=peak)
+    times = Inference({}, (3e-3,), (1e-3, 1e-3, 1e-3))
+    given = GRAPH, PLAN, (MATMUL, TRANSPOSE), times, gpu, {1: 4.0}
+    divided = step_rows(*given, ("webgpu", "webgpu", "wasm"))
+    assert [s.device for s in divided] == ["webgpu", "webgpu", "wasm"]
+    first, _, third = divided
+    assert first.percent_of_peak and first.percent_of_roof
+    assert third.gflops == first.gflops and third.percent_of_peak is None
+    assert third.percent_of_roof is None
+    assert {s.device for s in step_rows(*given)} == {"webgpu"}
+    assert {s.device for s in profile().steps} == {"wasm"}
 
 
 def test_without_a_bandwidth_only_a_rate_near_the_peak_has_a_place() -> None:

@@ -16,6 +16,8 @@ from nnjit_studio.bundle import read_bundle, verify_bundle
 from nnjit_studio.bundle.gpu_kernels import document_arguments
 from nnjit_studio.errors import BundleError
 from nnjit_studio.model import PlanStep
+from nnjit_studio.model.placement import NEVER, Work
+from nnjit_studio.model.segments import MixedPlan, divide
 from nnjit_studio.records import Kernel
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 
@@ -76,6 +78,35 @@ def test_some_workloads_without_a_kernel_are_refused(write: Callable[..., Path])
     mixed = replace(gpu_kernels()[1], candidate=None)
     with pytest.raises(BundleError, match="different candidates"):
         write(kernels=[*kernels(), gpu_kernels()[0], mixed, gpu_kernels()[2]])
+
+
+def test_a_divided_plan_has_kernels_of_the_gpus_steps_alone(write: Callable[..., Path]) -> None:  # noqa: F811
+    plan = read_bundle(write()).plan
+    steps = [Work((1,), (2,)), Work((2,), (3,), NEVER, 0.0)]
+    mixed = divide(plan, steps, ["webgpu", "wasm"])
+    given = {"kernels": [*kernels(), *gpu_kernels()[:2]], "mixed": mixed}
+    bundle = read_bundle(write(**given))
+    assert {k.workload for k in bundle.manifest.gpu_kernels} == {"matmul#1"}
+    assert bundle.manifest.mixed and bundle.plan == plan
+    first, second = mixed.segments
+    other = replace(second.plan, steps=(PlanStep("return"),))
+    nothing = replace(first.plan, outputs=())
+    far = replace(
+        second.plan,
+        buffers=(replace(second.plan.buffers[0], offset=1 << 20), *second.plan.buffers[1:]),
+    )
+    for segments, words in (
+        ((first,), "are not the steps of the plan"),
+        ((first, replace(second, plan=other)), "are not the steps of the plan"),
+        ((first, replace(second, first=0)), "is not where its numbers say"),
+        ((first, replace(second, buffers=(2,))), "is not where its numbers say"),
+        ((replace(first, plan=nothing), second), "which nothing leaves"),
+        ((first, replace(second, plan=replace(second.plan, outputs=()))), "leave the outputs"),
+        ((first, replace(second, plan=far)), "Segment 1: Buffer 0 is misaligned or outside"),
+        ((first, replace(second, device="webgpu")), "relu#1 has no kernel of the tier wgsl"),
+    ):
+        with pytest.raises(BundleError, match=words):
+            write(**given | {"mixed": MixedPlan(segments)})
 
 
 def test_a_gpu_may_run_other_steps_over_the_same_buffers(write: Callable[..., Path]) -> None:  # noqa: F811

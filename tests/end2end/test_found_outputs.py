@@ -58,13 +58,6 @@ def test_a_bundle_gives_as_much_as_is_found(model: Path, tmp_path: Path) -> None
             np.testing.assert_array_equal(data.reshape(wanted.shape), wanted)
 
 
-def test_a_bundle_for_a_gpu_is_refused(model: Path, tmp_path: Path) -> None:
-    words = ("-o", tmp_path / "m.zip", "--webgpu", "--database", tmp_path / "d.db")
-    found = nnjit_here("export", model, *words)
-    assert found.returncode and "which run in Wasm alone" in found.stderr
-    assert not (tmp_path / "m.zip").exists()
-
-
 def test_the_command_writes_as_much_as_is_found_and_compares_it(
     model: Path, tmp_path: Path
 ) -> None:

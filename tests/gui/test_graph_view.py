@@ -21,7 +21,7 @@ from gui_fakes import (
 )
 from gui_window import StudioWindow
 from PySide6.QtCore import QEvent, QPoint, Qt, QUrl
-from PySide6.QtGui import QGuiApplication, QHelpEvent
+from PySide6.QtGui import QColor, QGuiApplication, QHelpEvent
 from PySide6.QtWidgets import QFileDialog, QToolTip
 
 from nnjit_studio.errors import PageError
@@ -330,6 +330,37 @@ def test_movers_and_fallbacks_are_marked_with_the_reason(panel, monkeypatch):
     state.workload = replace(state.workload, tunable=False)
     panel.colour_boxes()
     assert "no schedule template" in panel.view.boxes["/encoder/layer.0/fc/MatMul"].reason
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0])
+def test_what_is_copied_between_devices_is_drawn_in_red(window, panel, workbench, scale):
+    profile = profile_of(workbench.model)
+    red = QColor(panel.view.theme.bad).rgb()
+    panel.view.resetTransform()
+    panel.view.scale(scale, scale)
+    panel.view.centerOn(panel.view.boxes["/encoder/layer.1/fc/MatMul"].pos())
+
+    def reds():
+        image = panel.view.grab().toImage()
+        places = ((x, y) for x in range(image.width()) for y in range(image.height()))
+        return sum(image.pixel(x, y) == red for x, y in places)
+
+    def ran_on(device):
+        steps = [
+            replace(s, device=device if s.node == "/encoder/layer.1/fc/MatMul" else "webgpu")
+            for s in profile.steps
+        ]
+        window.session.done.emit("profile", replace(profile, steps=tuple(steps)))
+
+    ran_on("webgpu")
+    assert reds() == 0 and "red line" not in panel.legend.words
+    ran_on("wasm")
+    into = ("/encoder/layer.0/Add", "/encoder/layer.1/fc/MatMul")
+    out = ("/encoder/layer.1/fc/MatMul", "/encoder/layer.1/Add")
+    assert panel.view.canvas.copies == {into: 8 * 16 * 4, out: 8 * 16 * 4}
+    assert reds() > 10 and "copied between WebGPU and Wasm, 2 times" in panel.legend.words
+    panel.folding.close_group("encoder/layer.1")
+    assert list(panel.view.canvas.copies) == [(into[0], "group:encoder/layer.1")]
 
 
 def test_the_pointer_is_told_of_a_box(qtbot, panel, monkeypatch):

@@ -118,7 +118,7 @@ def test_a_model_that_the_page_refuses_leaves_the_old_one(
     new.weights.touch()
     loaded = []
 
-    def load(plan: Plan, weights: Path, others: object) -> None:
+    def load(plan: Plan, weights: Path, others: object, mixed: object) -> None:
         loaded.append(plan.name)
         if plan.name == "new":
             raise PageError("The browser gives no memory.")

@@ -247,7 +247,7 @@ def test_the_page_is_lent_and_taken_back_when_the_model_is_needed(
         loaded.append(plan)
 
     runner.holds = lambda plan: held[0] is plan
-    runner.load = lambda plan, weights, others: load(plan)
+    runner.load = lambda plan, weights, others, mixed: load(plan)
     bench.page.hand_to(other)
     profile(bench.model)
     assert loaded == [], "nothing else was loaded meanwhile"

@@ -6,7 +6,7 @@ the graph. At small scales there are plain rectangles and lines, and no text.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPainterPath, QPen, QPolygonF
@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QGraphicsItem, QStyleOptionGraphicsItem, QWidget
 
 from nnjit_studio.ui.graph.boxes import Box, Sheet
 from nnjit_studio.ui.graph.drawing import ARROW, FRAME_TITLE, Frame
+from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.panel import scaled_font
 from nnjit_studio.ui.widgets.theme import Theme
 
@@ -27,7 +28,9 @@ KEPT_TEXTS = 12
 
 
 class Canvas(QGraphicsItem):
-    """Paints a sheet; ``cost`` gives the last line of a box, ``lit`` is an area to point at."""
+    """Paints a sheet; ``cost`` gives the last line of a box, ``lit`` is an area to point at,
+    ``copies`` are the bytes of edges that lead from one device to the other.
+    """
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -36,6 +39,7 @@ class Canvas(QGraphicsItem):
         self.sheet: Sheet | None = None
         self.lit: QRectF | None = None
         self.cost: Callable[[Box], str] = lambda box: ""
+        self.copies: Mapping[tuple[str, str], int] = {}
 
     def show_sheet(self, sheet: Sheet) -> None:
         self.prepareGeometryChange()
@@ -65,10 +69,12 @@ class Canvas(QGraphicsItem):
         self._paint_frames(painter, sheet, seen, titles=scale >= LEGIBLE)
         if scale < FAR:
             self._paint_lines(painter, sheet, seen)
+            self._paint_copies(painter, sheet, numbers=False)
             self._paint_far(painter, boxes)
             return
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         self._paint_edges(painter, sheet, seen, arrows=scale >= LEGIBLE)
+        self._paint_copies(painter, sheet, numbers=scale >= LEGIBLE)
         self._paint_near(painter, boxes)
         if scale >= LEGIBLE:
             self._paint_text(painter, boxes)
@@ -119,6 +125,19 @@ class Canvas(QGraphicsItem):
                 x, y = sheet.arranged.tips[i]
                 tip = (QPointF(x, y + ARROW), QPointF(x - 3.5, y - 1), QPointF(x + 3.5, y - 1))
                 painter.drawPolygon(QPolygonF(tip))
+
+    def _paint_copies(self, painter: QPainter, sheet: Sheet, numbers: bool) -> None:
+        pen = QPen(QColor(self.theme.bad), 2.4)
+        pen.setCosmetic(True)  # seen from afar, too
+        painter.setPen(pen)
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.setFont(scaled_font(painter.font(), 0.9))
+        for edge, nbytes in self.copies.items():
+            lines = [QLineF(*a, *b) for a, b in sheet.arranged.routes.get(edge, ())]
+            for line in lines:
+                painter.drawPath(_curve(line))
+            if numbers and lines:
+                painter.drawText(lines[0].center() + QPointF(5, 0), text.nbytes(nbytes))
 
     def _paint_far(self, painter: QPainter, boxes: list[Box]) -> None:
         painter.setPen(Qt.PenStyle.NoPen)

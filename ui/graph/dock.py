@@ -335,8 +335,10 @@ class GraphPanel(Panel):
         """Colour and mark all boxes by what is known now."""
         warnings = {key: warning_of(w) for key, w in self._session.state.workloads.items()}
         sides = [(view, self.facts_of(view)) for view in self.sides.views]
+        for view, facts in sides:
+            view.canvas.copies = self.folding.edges(facts.copies)
         ends, marked = colour_boxes(sides, self._by, warnings)
-        self.legend.show_scale(self._by, ends, marked)
+        self.legend.show_scale(self._by, ends, marked, len(self.facts.shown.copies))
         if self._index is not None:
             self.layers.show_layers(self._index.groups, self.facts.shown, warnings)
 

@@ -32,8 +32,8 @@ class Frame:
 class Arranged:
     """A folded graph with a place for everything.
 
-    ``segments`` are the pieces of all edges, each once however many edges share it; ``tips``
-    are where edges end.
+    ``segments`` are the pieces of all edges, each once however many edges share it, ``routes``
+    those of each edge; ``tips`` are where edges end.
     """
 
     groups: Groups
@@ -41,6 +41,7 @@ class Arranged:
     folded: Folded
     areas: Mapping[str, Area]
     segments: tuple[Segment, ...]
+    routes: Mapping[tuple[str, str], tuple[Segment, ...]]
     tips: tuple[Point, ...]
     frames: tuple[Frame, ...]
 
@@ -57,13 +58,16 @@ def arrange(groups: Groups, closed: Collection[str]) -> Arranged:
     for a, b in folded.backward:
         routes[a, b] = (drawing.places[a], drawing.places[b])
     frames = _frames(groups, frozenset(closed), areas)
+    pieces: dict[tuple[str, str], tuple[Segment, ...]] = {}
     segments: dict[Segment, None] = {}
     tips: dict[Point, None] = {}
     for (a, b), route in routes.items():
         start, end = (route[0][0], areas[a][3]), (route[-1][0], areas[b][1] - ARROW)
         tips[end] = None
-        segments.update(dict.fromkeys(pairwise((start, *route[1:-1], end))))
-    return Arranged(groups, frozenset(closed), folded, areas, tuple(segments), tuple(tips), frames)
+        pieces[a, b] = tuple(pairwise((start, *route[1:-1], end)))
+        segments.update(dict.fromkeys(pieces[a, b]))
+    lines, ends = tuple(segments), tuple(tips)
+    return Arranged(groups, frozenset(closed), folded, areas, lines, pieces, ends, frames)
 
 
 def _frames(groups: Groups, closed: frozenset[str], areas: Mapping[str, Area]) -> tuple[Frame, ...]:

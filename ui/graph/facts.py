@@ -17,6 +17,8 @@ from nnjit_studio.ui.state.workload import WorkloadProgress
 from nnjit_studio.ui.widgets import text
 
 Values = Mapping[str, float]
+Copies = Mapping[tuple[str, str], int]
+"""Bytes that go from one device to the other, by the nodes that make them and read them."""
 PRODUCTS = ("matmul", "batch_matmul", "conv")
 BROKEN = ("failed", "wrong", "impossible")
 WORTH_A_MARK = 1.0
@@ -27,13 +29,14 @@ LEAST_ERROR, MOST_ERROR = 1e-8, 1e-1
 
 @dataclass(frozen=True)
 class Run:
-    """Milliseconds of nodes in a run, and the peaks of the threads that ran them, as in
-    :class:`Facts`, where they are known.
+    """Milliseconds of nodes in a run, the peaks of the threads that ran them and the copies
+    between them, as in :class:`Facts`, where they are known.
     """
 
     label: str
     ms: Values
     peak: Values = field(default_factory=dict)
+    copies: Copies = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class Facts:
     nbytes: Values = field(default_factory=dict)
     error: Values = field(default_factory=dict)
     before: Run | None = None
+    copies: Copies = field(default_factory=dict)
 
     @cached_property
     def total_ms(self) -> float:
@@ -188,7 +192,21 @@ def run_of_profile(profile: ModelProfile, label: str, graph: Graph) -> Run:
     """The steps of a saved profile that this graph has too, by name."""
     names = {node.name for node in graph.nodes}
     ms = {s.node: s.ms for s in profile.steps if s.node in names}
-    return Run(label, ms, peaks_of(profile))
+    return Run(label, ms, peaks_of(profile), copies_of(profile, graph))
+
+
+def copies_of(profile: ModelProfile, graph: Graph) -> Copies:
+    """What goes between nodes that ran on different devices; nothing where all ran on one."""
+    device = {s.node: s.device for s in profile.steps}
+    maker = {out: node.name for node in graph.nodes for out in node.outputs}
+    found: dict[tuple[str, str], int] = {}
+    for node in graph.nodes:
+        for name in dict.fromkeys(node.inputs):
+            made = maker.get(name, node.name)
+            if device.get(made) != device.get(node.name):
+                edge = made, node.name
+                found[edge] = found.get(edge, 0) + graph.tensors[name].nbytes
+    return found
 
 
 def runs_of_backends(found: BackendComparison) -> list[Run]:
@@ -222,12 +240,13 @@ class RunFacts:
         self.shown, self.other = Facts(), Facts()
         self.profile: ModelProfile | None = None
         self.errors: dict[str, float] = {}
+        self._copies: Copies = {}
         self._profiles = 0
 
     def take(self, result: object, graph: Graph) -> list[Run] | None:
         """The runs that a job's result brings; None where it says nothing of nodes."""
         if isinstance(result, ModelProfile):
-            self.profile = result
+            self.profile, self._copies = result, copies_of(result, graph)
             self._profiles += 1
             label = f"Profile {self._profiles}: {result.target}, {result.tier}, "
             return [run_of_profile(result, f"{label}{result.warm.median_ms:.2f} ms", graph)]
@@ -254,12 +273,12 @@ class RunFacts:
         shown, compared
             The runs that are chosen; None for the present run, and for no comparison.
         """
-        now = Run("Now", ms, peaks_of(self.profile))
+        now = Run("Now", ms, peaks_of(self.profile), self._copies)
         run = shown or now
         errors = self.errors if run is now else {}
-        self.shown = Facts(run.ms, run.peak, nbytes, dict(errors), compared)
+        self.shown = Facts(run.ms, run.peak, nbytes, dict(errors), compared, run.copies)
         other = compared or Run("Choose a run under Compare", {})
-        self.other = Facts(other.ms, other.peak, nbytes)
+        self.other = Facts(other.ms, other.peak, nbytes, copies=other.copies)
         return _caption(other, self.other), _caption(run, self.shown)
 
 

@@ -10,7 +10,7 @@ from nnjit_studio.model import Graph, Node, Workload
 from nnjit_studio.model.readable import words_of
 from nnjit_studio.ui.graph.boxes import Sheet
 from nnjit_studio.ui.graph.drawing import arrange
-from nnjit_studio.ui.graph.facts import nbytes_of
+from nnjit_studio.ui.graph.facts import Copies, nbytes_of
 from nnjit_studio.ui.graph.groups import Groups, Unit
 from nnjit_studio.ui.state.jobs import reader
 from nnjit_studio.ui.widgets import text
@@ -145,6 +145,15 @@ class Folding(QObject):
         """The key of the box that a node is in."""
         assert self.index is not None
         return self.index.groups.shown_as(node, self.closed)
+
+    def edges(self, copies: Copies) -> dict[tuple[str, str], int]:
+        """Bytes by the boxes that they go between; what stays in a closed group is left out."""
+        found: dict[tuple[str, str], int] = {}
+        for (made, read), nbytes in copies.items():
+            edge = self.shown_as(made), self.shown_as(read)
+            if edge[0] != edge[1]:
+                found[edge] = found.get(edge, 0) + nbytes
+        return found
 
     def _lay_out(self, closed: frozenset[str]) -> None:
         index, current = self.index, self._current()

@@ -82,12 +82,14 @@ class Legend(QWidget):
         self.theme = theme
         self.by = COLOUR_BY[0]
         self.ends: tuple[float, float] | None = None
-        self.marked = 0
+        self.marked = self.copies = 0
         self.setFont(scaled_font(self.font(), 0.85))
         self.setFixedHeight(self.fontMetrics().height() + 14)
 
-    def show_scale(self, by: ColourBy, ends: tuple[float, float] | None, marked: int) -> None:
-        self.by, self.ends, self.marked = by, ends, marked
+    def show_scale(
+        self, by: ColourBy, ends: tuple[float, float] | None, marked: int, copies: int = 0
+    ) -> None:
+        self.by, self.ends, self.marked, self.copies = by, ends, marked, copies
         self.setToolTip(f"{by.title}: {by.source}.")
         self.setAccessibleName(f"Legend: {self.words}")
         self.update()
@@ -100,7 +102,9 @@ class Legend(QWidget):
             low, high = self.by.number(self.ends[0]), self.by.say(self.ends[1])
             faster = " (blue is faster)" if self.by.scale == "delta" else ""
             words = f"{self.by.title} per box: {low} to {high}{faster}"
-        return words + (f"   ·   red edge: {self.marked} avoidable" if self.marked else "")
+        words += f"   ·   red edge: {self.marked} avoidable" if self.marked else ""
+        told = f"   ·   red line: copied between WebGPU and Wasm, {self.copies} times"
+        return words + (told if self.copies else "")
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)

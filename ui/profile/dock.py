@@ -79,6 +79,10 @@ COLUMNS = (
         tone=lambda s: TONES.get(s.bound, "muted"),
     ),
     Column("threads", lambda s: s.threads, str, True, width=60),
+    Column(
+        "on", lambda s: s.device, lambda v: {"webgpu": "WebGPU", "wasm": "Wasm"}.get(v, text.NONE),
+        width=64,
+    ),
     Column("fused from", lambda s: ", ".join(s.source), lambda v: v or text.NONE, width=300),
 )  # fmt: skip
 

@@ -47,6 +47,8 @@ class StepProfile:
     """Of the limit that bounds it (Williams, Waterman and Patterson, "Roofline", 2009); above
     100 where the data came from caches. None where memory could be the limit and its bandwidth
     was never measured."""
+    device: str = ""
+    """``webgpu`` or ``wasm``, which of both ran it; empty in older files."""
     chunks: tuple[int, ...] = ()
     """How many chunks of its loop each thread took in all profiled runs, the caller first;
     empty without threads."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from nnjit_studio.analysis.profile.records import StepProfile
 from nnjit_studio.model import Graph, Node, Plan, Workload
+from nnjit_studio.model.placement import CPU, GPU, Device
 from nnjit_studio.records import DeviceProfile, Inference
 from nnjit_studio.tuner.swap_policy import gflops_of
 
@@ -20,6 +21,7 @@ def step_rows(
     times: Inference,
     device: DeviceProfile,
     bandwidth_gbs: Mapping[int, float],
+    placed: Sequence[Device] = (),
 ) -> list[StepProfile]:
     """One row for each step, in order of execution.
 
@@ -29,14 +31,19 @@ def step_rows(
         Of runs step by step; one thread, no spread and no chunks where it does not tell.
     bandwidth_gbs
         Measured, 10^9 bytes a second by number of threads.
+    placed
+        What ran each step, where the steps of a model on a GPU are divided; all ran on the same
+        when empty. Peak and bandwidth of the GPU say nothing of a step in Wasm.
     """
     by_key = {w.key: w for w in workloads}
     total = sum(times.steps_ms) or 1.0
     calls = [step for step in plan.steps if step.op == "call"]
     rows = []
-    for node, step, ms, threads, iqr_ms, chunks in zip(
+    whole: Device = GPU if device.gpu else CPU
+    for node, step, place, ms, threads, iqr_ms, chunks in zip(
         graph.nodes,
         calls,
+        placed or (whole,) * len(calls),
         times.steps_ms,
         times.steps_threads or (1,) * len(calls),
         times.steps_iqr_ms or (0.0,) * len(calls),
@@ -47,9 +54,9 @@ def step_rows(
         nbytes = bytes_moved(graph, node, workload)
         gflops = gflops_of(workload.flops, ms)
         gbs = nbytes / ms / 1e6 if ms > 0 else 0.0
-        peak = _peak(device, workload.kind, threads)
+        peak = _peak(device, workload.kind, threads) if place == whole else None
         of_peak = 100.0 * gflops / peak if peak else None
-        bandwidth = at_most(bandwidth_gbs, threads)
+        bandwidth = at_most(bandwidth_gbs, threads) if place == whole else None
         of_bandwidth = 100.0 * gbs / bandwidth if bandwidth else None
         bound, of_roof = _roof(of_peak if workload.flops else 0.0, of_bandwidth)
         rows.append(
@@ -70,6 +77,7 @@ def step_rows(
                 bound=bound,
                 percent_of_peak=of_peak,
                 percent_of_roof=of_roof,
+                device=place,
                 chunks=chunks,
             )
         )

@@ -8,9 +8,9 @@ from nnjit_studio.support.tables import text_table
 
 COLUMNS = (
     "step", "workload", "ms", "IQR", "share", "GFLOP/s", "GB/s", "F/B", "peak", "roof", "bound",
-    "thr",
+    "thr", "on",
 )  # fmt: skip
-TEXTS = (0, 1, 10)
+TEXTS = (0, 1, 10, 12)
 
 
 def as_text(profile: ModelProfile, top: int | None = None) -> str:
@@ -36,7 +36,7 @@ def _cells(s: StepProfile) -> tuple[object, ...]:
         s.node[-34:], s.workload[:42], f"{s.ms:.4f}", f"{s.iqr_ms:.4f}", f"{s.share:.1%}",
         f"{s.gflops:.1f}", f"{s.gbytes_per_s:.1f}", f"{s.intensity:.1f}",
         _percent(s.percent_of_peak if s.flops else None), _percent(s.percent_of_roof),
-        s.bound or "-", s.threads,
+        s.bound or "-", s.threads, s.device or "-",
     )  # fmt: skip
 
 

@@ -19,10 +19,12 @@ from nnjit_studio.engine.runner.probes import gpu_device, page_device
 from nnjit_studio.engine.runner.recovery import GPU_LOST, GpuGone, Recovery
 from nnjit_studio.engine.runner.requests import Model
 from nnjit_studio.engine.runner.tokens import stream_tokens
-from nnjit_studio.errors import BugError, PageError, TargetError, UserError
+from nnjit_studio.errors import BugError, PageError, TargetError
 from nnjit_studio.model import Generated, Generation, Plan, Sampling, TensorSpec, Token
 from nnjit_studio.model.feeds import Feeds
+from nnjit_studio.model.segments import MixedPlan
 from nnjit_studio.records import (
+    TIERS,
     DeviceProfile,
     Fixture,
     Inference,
@@ -64,8 +66,8 @@ class PageRunner:
     ----------
     backend
         What runs the kernels.
-    memory_bytes
-        Of the loaded model.
+    memory_bytes, wasm_tier
+        Of the loaded model; the page's best, after :meth:`probe_gpu`.
 
     Raises
     ------
@@ -85,7 +87,7 @@ class PageRunner:
         threads: int = 1,
         backend: Backend = WASM,
     ) -> None:
-        self.memory_bytes = 0
+        self.memory_bytes, self.wasm_tier = 0, TIERS[0]
         self._target = backend.target(engine)
         self._flags = flags
         self._threads = threads
@@ -140,6 +142,7 @@ class PageRunner:
             When there is no adapter, or it is software and that was not asked for.
         """
         page = self.probe()
+        self.wasm_tier = page.best_tier
         header = {"type": "gpu_probe", "implementation": self.backend.implementation}
         with self._link.turn() as ask:
             reply, _ = ask({**header, "flops": peak[1]}, [peak[0]])
@@ -166,27 +169,23 @@ class PageRunner:
         with self._link.turn() as ask:
             return requests.rates(ask, kernels, request)
 
-    def load(self, plan: Plan, weights: Path, others: Mapping[str, Plan] = NO_PLANS) -> None:
+    def load(
+        self,
+        plan: Plan,
+        weights: Path,
+        others: Mapping[str, Plan] = NO_PLANS,
+        mixed: MixedPlan | None = None,
+    ) -> None:
         """Drop any model, load this one: its plan, then its weights in chunks.
 
-        ``others`` are further plans of the model by name, over the same weights and state.
-
-        Raises
-        ------
-        UserError
-            When the weights file is not as long as the plan says.
+        ``others`` are further plans by name, over the same weights and state; a GPU runs the plan
+        as ``mixed`` divides it. ``UserError`` when the weights file is not as long as it says.
         """
-        nbytes = weights.stat().st_size
-        if nbytes != plan.weights_bytes:
-            raise UserError(
-                f"The weights file {weights} has {nbytes} bytes, "
-                f"the plan wants {plan.weights_bytes}.",
-                "Import the model again.",
-            )
+        model = Model(plan, weights, dict(others), mixed if self.backend.is_gpu else None)
+        requests.check_weights(model)
         self._recovery.gone = None  # another model may fit
         self._held.model = None
         self._held.kernels = {}
-        model = Model(plan, weights, dict(others))
         self.steady(lambda ask: self._send_model(ask, model))
         self._held.model = model
 
@@ -213,7 +212,8 @@ class PageRunner:
         self.steady(lambda ask: self._send_kernels(ask, kernels, only))
         with self._recovery.lock:
             kept = {} if only else self._held.kernels
-            self._held.kernels = {**kept, **{kernel.workload: kernel for kernel in kernels}}
+            # a divided model may call a workload on both sides
+            self._held.kernels = {**kept, **{(k.workload, k.tier in TIERS): k for k in kernels}}
 
     def infer(
         self, feeds: Feeds, runs: int = 1, profile: bool = False, least_step_ms: float = 0.0

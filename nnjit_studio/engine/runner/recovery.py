@@ -32,7 +32,8 @@ class Held:
     """What the page holds; ``fixture`` comes with its number of threads."""
 
     model: Model | None = None
-    kernels: dict[str, Kernel] = field(default_factory=dict)
+    kernels: dict[tuple[str, bool], Kernel] = field(default_factory=dict)
+    """By workload, and whether they are Wasm's."""
     fixture: tuple[Fixture, int | None] | None = None
 
 

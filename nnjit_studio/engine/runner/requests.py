@@ -12,9 +12,10 @@ from nnjit_studio.engine.messages.connection import RequestError
 from nnjit_studio.engine.messages.fixtures import fixture_request
 from nnjit_studio.engine.messages.replies import read
 from nnjit_studio.engine.runner.link import Ask
-from nnjit_studio.errors import PageError
+from nnjit_studio.errors import PageError, UserError
 from nnjit_studio.model import Plan
 from nnjit_studio.model.feeds import Feeds
+from nnjit_studio.model.segments import MixedPlan
 from nnjit_studio.records import (
     Fixture,
     Inference,
@@ -47,6 +48,8 @@ class Model:
     plan: Plan
     weights: Path
     others: Mapping[str, Plan]
+    mixed: MixedPlan | None = None
+    """How its steps are divided between WebGPU and Wasm."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,21 @@ class _Inferred:
     outputs: list[dict[str, Any]]
 
 
+def check_weights(model: Model) -> None:
+    """Refuse a weights file that is not as long as the plan says.
+
+    Raises
+    ------
+    UserError
+    """
+    nbytes, wanted = model.weights.stat().st_size, model.plan.weights_bytes
+    if nbytes != wanted:
+        raise UserError(
+            f"The weights file {model.weights} has {nbytes} bytes, the plan wants {wanted}.",
+            "Import the model again.",
+        )
+
+
 def send_model(ask: Ask, model: Model, fields: Mapping[str, object]) -> int:
     """Load a model: its plans, then its weights in chunks; bytes of the engine's memory.
 
@@ -72,6 +90,8 @@ def send_model(ask: Ask, model: Model, fields: Mapping[str, object]) -> int:
     header = {"type": "load", "plan": model.plan.to_json(), **fields}
     if model.others:
         header["others"] = {name: plan.to_json() for name, plan in model.others.items()}
+    if model.mixed:
+        header["mixed"] = model.mixed.to_json()
     which = {"rival": True} if fields.get("rival") else {}
     with model.weights.open("rb") as file:
         reply, _ = ask(header)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from nnjit_studio.analysis.backends import BackendComparison, Side, StepPair, ratio
 from nnjit_studio.analysis.profile.records import Steady
 from nnjit_studio.errors import NnjitError, UserError
-from nnjit_studio.model import Plan, PlanStep
+from nnjit_studio.model import Plan, PlanPort, PlanStep
+from nnjit_studio.model.placement import CopyCost, Device
 from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.support.phases import OnPhase, quiet
+from nnjit_studio.workbench.divided import StepTimes, divided, remember
 from nnjit_studio.workbench.jobs.timing import PROFILE_RUNS, time_steps, warm_up
 from nnjit_studio.workbench.model import ModelOnPage
 
+LEAST_COPY_MS = 0.1
 UPLOAD, READBACK = "upload", "readback"
 
 
@@ -53,7 +56,9 @@ def compare_backends(
 ) -> BackendComparison:
     """Compare Wasm with WebGPU on the open model; afterwards the backend is what it was.
 
-    Both run the best known kernels: Wasm, WebGPU, and Wasm again.
+    Both run the best known kernels: Wasm, WebGPU, and Wasm again. Where the times of the steps say
+    that some should run in Wasm and the others on WebGPU, that is timed too, and the model stays so
+    divided for WebGPU if it is faster.
 
     Parameters
     ----------
@@ -72,7 +77,9 @@ def compare_backends(
     with page.cancellable("The comparison", on_phase) as phase:
         try:
             before = _side(model, WASM, runs, phase)
+            _forget_division(model, gpu)
             webgpu = _side(model, gpu, runs, phase)
+            mixed, devices = _divided_side(model, before, webgpu, gpu, runs, phase)
             after = _side(model, WASM, runs, phase)
         finally:
             use_backend(model, mine)
@@ -87,6 +94,8 @@ def compare_backends(
             for step, *both in zip(calls, wasm.steps_ms, webgpu.steps_ms, strict=True)
         ),
         ratio(after.whole.median_ms, before.whole.median_ms),
+        mixed,
+        devices,
     )
 
 
@@ -101,6 +110,48 @@ def transfer_plans(plan: Plan) -> Mapping[str, Plan]:
         UPLOAD: replace(plan, name=UPLOAD, outputs=(), steps=only),
         READBACK: replace(plan, name=READBACK, inputs=plan.outputs, steps=only),
     }
+
+
+def _forget_division(model: ModelOnPage, gpu: Backend) -> None:
+    """WebGPU is timed with all steps that it has kernels for."""
+    page = model.page
+    target = page.here(gpu).target
+    remember(page.database.path.parent, model.current.path, target, None)
+    model.opened = replace(model.current, mixed=None)
+
+
+def _divided_side(
+    model: ModelOnPage, wasm: Side, webgpu: Side, gpu: Backend, runs: int, on_phase: OnPhase
+) -> tuple[Side | None, tuple[Device, ...]]:
+    """The cheapest division by these times, and the device of each step; None where it is the
+    present one, or none."""
+    before = model.current
+    times: dict[str, list[tuple[float, float]]] = {}
+    calls = (step for step in before.plan.steps if step.op == "call")
+    for step, *both in zip(calls, webgpu.steps_ms, wasm.steps_ms, strict=True):
+        times.setdefault(step.workload, []).append((both[0], both[1]))
+    means = {
+        key: (statistics.fmean(t[0] for t in found), statistics.fmean(t[1] for t in found))
+        for key, found in times.items()
+    }
+    plan = before.plan
+    down_ms = _fixed_ms(webgpu.readback_ms, plan.outputs)
+    measured = StepTimes(means, CopyCost(down_ms, _fixed_ms(webgpu.upload_ms, plan.inputs)))
+    opened = divided(before, model.page.compiler, measured)
+    if opened.mixed is None or opened.mixed == before.mixed:
+        return None, before.mixed.devices if before.mixed else ()
+    model.opened = opened
+    side = _side(model, gpu, runs, on_phase)
+    if side.whole.median_ms < webgpu.whole.median_ms:
+        remember(model.page.database.path.parent, before.path, model.page.target, measured)
+    else:
+        model.opened = before
+    return side, opened.mixed.devices
+
+
+def _fixed_ms(ms: float, ports: Sequence[PlanPort]) -> float:
+    """What a copy takes however small it is, of the time that these tensors took together."""
+    return max(LEAST_COPY_MS, ms - sum(p.spec.nbytes for p in ports) / CopyCost.bytes_per_ms)
 
 
 def _side(model: ModelOnPage, backend: Backend, runs: int, on_phase: OnPhase) -> Side:

@@ -30,6 +30,7 @@ from nnjit_studio.tuner.events import Finished
 from nnjit_studio.verdict.result import Verdict
 from nnjit_studio.verdict.store import verdict_of
 from nnjit_studio.verdict.text import table
+from nnjit_studio.workbench.divided import cannot_load, divided, for_gpu
 from nnjit_studio.workbench.inputs.sizes import sized
 from nnjit_studio.workbench.inputs.texts import tokenizer_beside
 from nnjit_studio.workbench.jobs.page import page_parts
@@ -95,7 +96,8 @@ def export(
         visitor has. Also where candidates are asked for of a decoder, or no workload has any; and
         when it was cancelled: nothing is written then.
     CompileError
-        When ``webgpu`` is asked for and a workload has no kernel there.
+        When ``webgpu`` is asked for and a workload has no kernel there, in a model that cannot be
+        divided.
     BundleError
         When it cannot be written.
     """
@@ -123,6 +125,7 @@ def _parts(
     static = opened.generation is None
     kernels = model.kernels(TIERS, WASM, on_phase=on_phase)
     on_gpu = _gpu_kernels(model, webgpu, on_phase)
+    mixed = model.current.mixed if on_gpu else None
     spare = _candidates(model, tuning) if tuning else Candidates()
     plan = opened.plan
     if opened.generation and tokenizer_beside(opened.path):
@@ -133,12 +136,17 @@ def _parts(
         opened.weights,
         [*kernels, *on_gpu],
         engine_files(
-            not static, bool(on_gpu), tuning=bool(spare.trials), text=bool(page.tokenizer)
+            not static,
+            bool(on_gpu),
+            tuning=bool(spare.trials),
+            text=bool(page.tokenizer),
+            mixed=mixed is not None,
         ),
         samples=model.feeds if samples and static else {},
         generation=opened.generation,
         prefill=opened.other_plans.get(PREFILL),
         extend=opened.other_plans.get(EXTEND),
+        mixed=mixed,
         figures=_figures(model),
         page=page,
         candidates=spare,
@@ -287,13 +295,13 @@ def _tuned_on(model: ModelOnPage) -> dict[str, str]:
 
 
 def _gpu_kernels(model: ModelOnPage, wanted: bool | None, on_phase: OnPhase) -> list[Kernel]:
-    """Kernels for WebGPU that go into a bundle; see :func:`export`.
+    """Kernels for WebGPU that go into a bundle; see :func:`export`. Where some steps have none, the
+    model is divided.
 
     Raises
     ------
-    UserError
-        When they are asked for, and the model's outputs run in Wasm alone.
     CompileError
+        When they are asked for, and the GPU can run no step, or the steps cannot be divided.
     """
     mine = model.page.backend
     backend = mine if mine.is_gpu else Backend("webgpu", "navigator")
@@ -301,16 +309,17 @@ def _gpu_kernels(model: ModelOnPage, wanted: bool | None, on_phase: OnPhase) -> 
         return []
     if wanted is False:
         return []
-    if any(port.found for port in model.current.plan.outputs):
-        if wanted:
-            raise UserError(
-                "The model has outputs as large as their data says, which run in Wasm alone.",
-                "Export it without --webgpu.",
-            )
-        return []
+    tiers = tiers_of_backend(backend)
     try:
-        return model.kernels(tiers_of_backend(backend), backend, on_phase=on_phase)
+        opened = model.opened = for_gpu(model.current, model.page)
+        if cannot_load(opened):
+            raise CompileError("An output is as large as its data says, which only Wasm can tell.")
+        return model.kernels(tiers, backend, on_phase=on_phase)
     except CompileError as e:
+        opened = divided(model.current, model.page.compiler)
+        if opened.mixed is not None:
+            model.opened = opened
+            return model.kernels(tiers, backend, on_phase=on_phase)
         if wanted:
             raise
         log.warning("The bundle has no kernels for WebGPU: %s", e.error)

@@ -107,7 +107,15 @@ def _run_warm(
             forecast(opened.plan), page.runner.memory_bytes, grown, most, live_bytes(opened.plan)
         ),
         steps=tuple(
-            step_rows(opened.graph, opened.plan, opened.workloads, steps, device, bandwidth)
+            step_rows(
+                opened.graph,
+                opened.plan,
+                opened.workloads,
+                steps,
+                device,
+                bandwidth,
+                opened.mixed.devices if opened.mixed and device.gpu else (),
+            )
         ),
         machine_rate=machine.level,
     )

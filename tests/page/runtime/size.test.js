@@ -8,8 +8,8 @@ import { gzipSync } from "node:zlib";
 import { build } from "vite";
 
 const entry = new URL("../../../resources/runtime/index.js", import.meta.url).pathname;
-/** Loaded where a page asks for tuning. */
-const TUNING = /^(tuning|trial_worker)-/;
+/** Loaded where a page asks for tuning, and where a bundle's steps are divided between WebGPU and Wasm. */
+const ASKED = /^(tuning|trial_worker|mixed)-/;
 
 test("one-shot Wasm is at most 30 KB; WebGPU, texts, any size and threads in a worker at most 45 KB", async () => {
   const root = mkdtempSync(join(tmpdir(), "size-"));
@@ -34,7 +34,7 @@ test("one-shot Wasm is at most 30 KB; WebGPU, texts, any size and threads in a w
     const one_shot = size(new Set([...closure(named("index-")), ...closure(named("open-"))]));
     const page = size(new Set([...closure(named("index-")), ...closure(named("proxy-"))]));
     const scripts = output.filter((/** @type {any} */ { type, fileName }) => type === "asset" && fileName.endsWith(".js"));
-    const worker = scripts.filter((/** @type {any} */ { fileName }) => !TUNING.test(fileName.split("/").at(-1)));
+    const worker = scripts.filter((/** @type {any} */ { fileName }) => !ASKED.test(fileName.split("/").at(-1)));
     assert.ok(worker.length > 4, "the worker, WebGPU, texts, sizes and threads");
     const full = page + worker.reduce((/** @type {number} */ sum, /** @type {any} */ { source }) => sum + gzipSync(source).length, 0);
     console.log(`one-shot ${one_shot}, page of the worker ${page}, with all in the worker ${full} bytes`);

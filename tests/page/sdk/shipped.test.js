@@ -1,4 +1,4 @@
-/** A bundle ships engine/, sdk/ and demo/; folders named gpu, generation, open and text go with the bundles that need them. */
+/** A bundle ships engine/, sdk/ and demo/; folders named gpu, mixed, generation, open and text go with the bundles that need them. */
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
@@ -14,7 +14,7 @@ function shipped(...optional) {
       .filter((entry) => entry.isFile())
       .map((entry) => `${entry.parentPath}/${entry.name}`.slice(resources.pathname.length)),
   );
-  const left_out = ["gpu", "generation", "open", "text", "tuning"].filter((name) => !optional.includes(name));
+  const left_out = ["gpu", "generation", "mixed", "open", "text", "tuning"].filter((name) => !optional.includes(name));
   return ["index.html", "nnjit.js", ...inFolders].filter((file) => !file.split("/").some((part) => left_out.includes(part)));
 }
 
@@ -27,8 +27,8 @@ function needs(file) {
   });
 }
 
-for (const optional of [[], ["gpu"], ["generation"], ["open"], ["text"]])
-  test(`a bundle ships every file that its files need (${optional[0] ?? "nothing optional"})`, () => {
+for (const optional of [[], ["gpu"], ["gpu", "mixed"], ["generation"], ["open"], ["text"]])
+  test(`a bundle ships every file that its files need (${optional.join(", ") || "nothing optional"})`, () => {
     const files = shipped(...optional);
     let links = 0;
     for (const file of files)
