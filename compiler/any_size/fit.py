@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from nnjit_studio.model.size import Dim, Size, size
+from nnjit_studio.model.size import Dim, Size, least, most, size
 
 Vector = tuple[int, ...]
 """One number for each sample."""
@@ -129,8 +129,17 @@ class Numbers:
         if vector not in self._known:
             v = np.array(vector, np.int64)
             plain = self._plain._formula(v, (0,)) if self._plain else None
-            self._known[vector] = plain or self._formula(v, _CONSTANTS) or self._seen(v)
+            found = plain or self._formula(v, _CONSTANTS) or self._seen(v)
+            self._known[vector] = found or self._chosen(v)
         return self._known[vector]
+
+    def _chosen(self, v: NDArray[np.int64]) -> Size | None:
+        """The larger or the smaller of two sizes, where the samples show both."""
+        for (a, x), (b, y) in itertools.combinations(self._atoms.items(), 2):
+            for pick, formula in ((np.maximum, most), (np.minimum, least)):
+                if np.array_equal(pick(a, b), v):
+                    return formula(x, y)
+        return None
 
     def _seen(self, v: NDArray[np.int64]) -> Size | None:
         """A formula ``factor * x * (stride * y + rest)``: what strided windows see of an unpadded
@@ -196,10 +205,16 @@ class Numbers:
 
     def quotient(self, values: Sequence[float]) -> tuple[Size, Size] | None:
         """Two sizes, or sizes less one, of which a float is the quotient at all samples: the scale
-        of a map whose corners stay in place."""
+        of a map whose corners stay in place. One of them may be a number, as where a table is
+        resized to a map."""
         near = {f - less: np.array(v) - less for v, f in self._atoms.items() for less in (0, 1)}
         wanted = np.array(values, np.float32)
         rows = np.array(list(near.values()), np.float64)
+        above = np.rint(rows[:, 0] * wanted[0])
+        fits = ((above[:, None] / np.maximum(rows, 1)).astype(np.float32) == wanted).all(1)
+        if fits.any():
+            at = int(np.flatnonzero(fits)[0])
+            return size(int(above[at])), list(near)[at]
         for above, row in near.items():
             with np.errstate(divide="ignore", invalid="ignore"):
                 fits = ((row / rows).astype(np.float32) == wanted).all(1)

@@ -32,7 +32,7 @@ from nnjit_studio.compiler.any_size.inputs import (
 from nnjit_studio.compiler.any_size.narrower import narrower
 from nnjit_studio.compiler.any_size.open_form import families, open_form
 from nnjit_studio.compiler.any_size.probe import Probe, Trial, probe
-from nnjit_studio.compiler.any_size.refusal import DIFFERENT_STEPS, one_size_alone, reason, refused
+from nnjit_studio.compiler.any_size.refusal import DIFFERENT_STEPS, reason, refused
 from nnjit_studio.compiler.any_size.tables import bounded, ends_of, rows_of
 from nnjit_studio.compiler.any_size.unified import Unified, unify
 from nnjit_studio.compiler.importer.buffers import Weights
@@ -238,7 +238,7 @@ def _model(
         here = {d.name: sizes[d.name] for d in variant.found.dims}
         made = variant.unified.at(here, importer.store)
         importer.store.finish_plan(more=True)
-        if all(port.spec.shape == shapes[port.spec.name] for port in made.plan.outputs):
+        if all(port.gives(shapes[port.spec.name]) for port in made.plan.outputs):
             return made
         text = ", ".join(f"{name}={n}" for name, n in sizes.items())
         importer.notes.append(f"No formula holds at {text}: imported for itself.")
@@ -316,7 +316,6 @@ def _check_at_hand(importer: _Importer, feeds: Feeds) -> None:
         except ModelError as error:
             if isinstance(error, UnsupportedOpError):
                 raise
-    one_size_alone(importer.counted)
 
 
 def _unified(

@@ -138,11 +138,10 @@ def unify(samples: Sequence[BuiltModel], fit: Numbers, constants: Mapping[int, M
             continue
         formula = fit.formula(tuple(map(int, row)))
         if isinstance(row[0], float) and any(n != int(n) for n in row):
-            formula = fit.formula(tuple(round(1 / n) for n in row))
-            inverse.add(place)
-            if any(_f32(1 / round(1 / n)) != _f32(n) for n in row):
-                formula = None
-            if formula is None and (pair := fit.quotient(row)):
+            formula = _inverse(fit, row)
+            if formula is not None:
+                inverse.add(place)
+            elif pair := fit.quotient(row):
                 formula, over[place] = pair
         if formula is None:
             what = "a factor of a kernel" if isinstance(row[0], float) else "a number"
@@ -150,6 +149,13 @@ def unify(samples: Sequence[BuiltModel], fit: Numbers, constants: Mapping[int, M
             raise refused(f"there is no formula for {what} that is {shown}")
         formulas[place] = formula
     return Unified(samples[0], parts[0], formulas, frozenset(inverse), over, constants)
+
+
+def _inverse(fit: Numbers, row: Sequence[float]) -> Size | None:
+    """The formula of what these are one over."""
+    whole = tuple(round(1 / n) if n else 0 for n in row)
+    right = all(n and _f32(1 / n) == _f32(value) for n, value in zip(whole, row, strict=True))
+    return fit.formula(whole) if right else None
 
 
 def _form(parts: Parts) -> Any:

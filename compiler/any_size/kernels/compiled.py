@@ -386,7 +386,7 @@ class _Maker:
 
     def _first(self, dim: Dim) -> int:
         """Steps of a dimension from which on all loops that follow it alone have turns enough."""
-        follow = [e for e in self.extents if e.dims == {dim}]
+        follow = [e for e in self.extents if {d.name for d in e.dims} == {dim.name}]
         low = -(-max(dim.low, SMALLEST) // dim.step)
         while any(e.at({dim.name: dim.step * low}) < SMALLEST for e in follow):
             low += 1

@@ -1,11 +1,11 @@
 /** Places in the arena: tensors that are alive at the same step never overlap (nnjit_studio/model/storage.py). */
 import { aligned } from "../plan.js";
 
-/** @import { PlanBuffer, PlanStep } from "../../types/engine.js" */
+/** @import { PlanBuffer, PlanPort, PlanStep } from "../../types/engine.js" */
 
 /**
  * The buffers with their offsets, and the bytes of the arena: the largest first, each into the lowest gap that fits.
- * @param {{buffers: PlanBuffer[], steps: PlanStep[], inputs: {buffer: number}[], outputs: {buffer: number}[]}} plan
+ * @param {{buffers: PlanBuffer[], steps: PlanStep[], inputs: {buffer: number}[], outputs: PlanPort[]}} plan
  */
 export function placed({ buffers, steps, inputs, outputs }) {
   const spans = lifetimes(steps, inputs, outputs);
@@ -36,7 +36,7 @@ export function placed({ buffers, steps, inputs, outputs }) {
  * The first and the last step at which each buffer is needed.
  * @param {PlanStep[]} steps
  * @param {{buffer: number}[]} inputs
- * @param {{buffer: number}[]} outputs
+ * @param {PlanPort[]} outputs
  */
 function lifetimes(steps, inputs, outputs) {
   const calls = steps.filter(({ op }) => op !== "return");
@@ -46,6 +46,7 @@ function lifetimes(steps, inputs, outputs) {
     for (const buffer of args) spans.set(buffer, [spans.get(buffer)?.[0] ?? position, position]);
   });
   for (const { buffer } of inputs) spans.set(buffer, [0, calls.length]);
-  for (const { buffer } of outputs) spans.set(buffer, [spans.get(buffer)?.[0] ?? 0, calls.length]);
+  const read = outputs.flatMap(({ buffer, found }) => (found ? [buffer, found.count] : [buffer]));
+  for (const buffer of read) spans.set(buffer, [spans.get(buffer)?.[0] ?? 0, calls.length]);
   return spans;
 }
