@@ -10,7 +10,7 @@ import itertools
 import random
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -319,24 +319,31 @@ def _check_at_hand(importer: _Importer, feeds: Feeds) -> None:
 
 
 def _unified(
-    importer: _Importer, trial: Trial, found: Probe, feeds: Feeds
+    importer: _Importer, trial: Trial, found: Probe, feeds: Feeds, but: Set[int] = frozenset()
 ) -> tuple[Probe, Unified, frozenset[str]]:
-    """The program for any size, the ranges in which it holds, and inputs that it relies on."""
+    """The program for any size, the ranges in which it holds, and inputs that it relies on.
+
+    It is imported at sizes ``but`` these, which say nothing of others: a table is resized to its own.
+    """
     fit = Fit(found.dims, found.samples, found.places)
     fit.learn(found.vectors())
     example = sizes_of(found.inputs, feeds)
-    at = _import_sizes(found, list(fit.found.values()), example, importer.odd)
+    at = _import_sizes(found, list(fit.found.values()), example, importer.odd, but)
     atoms: dict[Vector, Size] = {}
     for formula in fit.found.values():
         atoms.setdefault(tuple(formula.at(sizes) for sizes in at), formula)
     builts: list[BuiltModel] = []
     tables: list[list[tuple[int, ...]]] = []
+    levels: list[set[int]] = []
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / f"{i}.bin" for i in range(len(at))]
         for sizes, file in zip(at, files, strict=True):
             shapes = found.input_shapes(sizes)
             builts.append(importer.imported(shapes, values_of(feeds), file))
             tables.append(importer.counted.tables)
+            levels.append(importer.counted.level)
+            if not (alike := levels[-1] ^ levels[0]) <= but:
+                return _unified(importer, trial, found, feeds, but | alike)
             if outline(builts[-1]) != outline(builts[0]):
                 raise refused(DIFFERENT_STEPS)
         constants = made_constants(builts, files)
@@ -354,7 +361,11 @@ def _unified(
 
 
 def _import_sizes(
-    found: Probe, atoms: Sequence[Size], example: Sizes, odd: bool = False
+    found: Probe,
+    atoms: Sequence[Size],
+    example: Sizes,
+    odd: bool = False,
+    but: Set[int] = frozenset(),
 ) -> list[dict[str, int]]:
     """Sizes at which no atom is 1 or always the same, and at which formulas that differ are told
     apart; odd ones where that is asked for. The last ones are large: what is one column of small
@@ -370,7 +381,9 @@ def _import_sizes(
             drawn = [{d.name: odd_size(d, sizes[d.name]) for d in found.dims} for sizes in drawn]
         rows = [tuple(a.at(sizes) for sizes in drawn) for a in atoms]
         apart = all(len(set(sizes.values())) == len(sizes) for sizes in drawn)
-        if not apart or any(min(row) < 2 or len(set(row)) == 1 for row in rows):
+        if not apart or any(
+            min(row) < 2 or len(set(row)) == 1 or not but.isdisjoint(row) for row in rows
+        ):
             continue
         alike = sum(_alike(a, b) for a, b in itertools.combinations(rows, 2))
         if best is None or alike < best[0]:

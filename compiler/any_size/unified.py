@@ -112,8 +112,8 @@ class Unified:
             elif place in self.over:
                 yield _f32(quotient(formula.at(sizes), self.over[place].at(sizes)))
             else:
-                value = float(formula.at(sizes))
-                yield _f32(1 / value) if place in self.inverse else value
+                n = formula.at(sizes)
+                yield _f32(quotient(1, n)) if place in self.inverse else float(n)
 
 
 def unify(samples: Sequence[BuiltModel], fit: Numbers, constants: Mapping[int, Made]) -> Unified:

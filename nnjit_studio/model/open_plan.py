@@ -52,10 +52,8 @@ class Scalar:
         n = self.size.at(sizes)
         if self.kind == "int":
             return n
-        value = float(n)
-        if self.kind != "float":
-            value = quotient(n, self.over.at(sizes)) if self.kind == "quotient" else 1 / n
-        return int(struct.unpack("<i", struct.pack("<f", value))[0])
+        a, b = (1, n) if self.kind == "inverse" else (n, self.over.at(sizes))
+        return int(struct.unpack("<i", struct.pack("<f", quotient(a, b)))[0])
 
 
 @dataclass(frozen=True)

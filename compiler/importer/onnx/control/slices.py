@@ -52,11 +52,14 @@ def sliced(w: Walk, node: onnx.NodeProto) -> bool:
 def resized(w: Walk, node: onnx.NodeProto) -> bool:
     """Resize a constant table at run time where sizes tell how large, as positions of an image."""
     table, shape = node.input[0], w.shape(node.input[0])
-    sized = not w.counted.from_sizes.isdisjoint(node.input[1:])
-    if not sized or not shape or table not in w.constants:
+    sized = not w.counted.from_sizes.isdisjoint(node.input[-1:])
+    if not sized or not shape or table not in w.constants or node.input[-1] not in w.values:
         return False
     w.counted.ends.append(0)  # the table is read whole, however large the result is
     if w.counted.kept:
+        to = w.values[node.input[-1]]
+        same = to == (np.array(shape) if to.dtype.kind == "i" else 1)
+        w.counted.level.update(np.array(shape)[same].tolist())
         w.count += 1
         places = f"folded//{w.count}"
         line = {"start": 0, "step": 1, "count": shape[-1]}
