@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ _CONSTANTS = (0, _SMALL, 1 << 30)
 """The largest ones that are added, in the order in which formulas are looked for."""
 _DIVISORS = (2, 3, 4, 5, 6, 8, 16, 32)
 _DEGREE = 3
-_MOST_ATOMS = 80
+_MOST_ATOMS, _OF_WINDOWS = 80, 112
 
 
 class Fit:
@@ -92,13 +93,21 @@ class Numbers:
     plain
         Atoms whose multiples go before all others: where samples leave no remainder, a part of a
         size is explained by what is cut of another one too.
+    places
+        Shifts and strides of the model's windows.
     """
 
     def __init__(
-        self, atoms: Mapping[Vector, Size], plain: Mapping[Vector, Size] | None = None
+        self,
+        atoms: Mapping[Vector, Size],
+        plain: Mapping[Vector, Size] | None = None,
+        places: Sequence[tuple[int, int]] = (),
+        most: int = _MOST_ATOMS,
     ) -> None:
+        self._places = places
         self._plain = Numbers(plain) if plain else None
-        self._atoms = dict(list(atoms.items())[:_MOST_ATOMS])
+        self._atoms = dict(list(atoms.items())[:most])
+        self._given = dict(self._atoms)
         self._known: dict[Vector, Size | None] = dict(atoms)
         self._multiply()
 
@@ -130,8 +139,29 @@ class Numbers:
             v = np.array(vector, np.int64)
             plain = self._plain._formula(v, (0,)) if self._plain else None
             found = plain or self._formula(v, _CONSTANTS) or self._seen(v)
-            self._known[vector] = found or self._chosen(v)
+            self._known[vector] = found or self._of_windows(vector) or self._chosen(v)
         return self._known[vector]
+
+    def _of_windows(self, vector: Vector) -> Size | None:
+        """A formula that no tensor's size told; an atom of later ones, as the places of a map are
+        of scores."""
+        found = self._windows._formula(np.array(vector, np.int64), (0,))
+        if found is not None and len(self._windows._atoms) < 2 * _MOST_ATOMS:
+            self._windows._atoms[vector] = found
+            self._windows._multiply()
+        return found
+
+    @cached_property
+    def _windows(self) -> Numbers:
+        """With what windows make of maps, where no sample told two such apart, and what strided
+        ones of one element see: the last place of two is none."""
+        atoms = dict(self._plain._atoms if self._plain else self._given)
+        lines = [(v, f) for v, f in atoms.items() if len(f.dims) == 1]
+        for v, f in lines:
+            atoms.setdefault(tuple(2 * n - 1 for n in v), f * 2 - 1)
+        for (v, f), (shift, by) in itertools.product(lines, self._places):
+            atoms.setdefault(tuple((n + shift) // by for n in v), (f + shift) // by)
+        return Numbers(atoms, most=_OF_WINDOWS)
 
     def _chosen(self, v: NDArray[np.int64]) -> Size | None:
         """The larger or the smaller of two sizes, where the samples show both."""

@@ -334,7 +334,7 @@ def _unified(
         atoms.setdefault(tuple(formula.at(sizes) for sizes in at), formula)
     builts: list[BuiltModel] = []
     tables: list[list[tuple[int, ...]]] = []
-    levels: list[set[int]] = []
+    levels: list[dict[tuple[int, ...], set[int]]] = []
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / f"{i}.bin" for i in range(len(at))]
         for sizes, file in zip(at, files, strict=True):
@@ -342,7 +342,8 @@ def _unified(
             builts.append(importer.imported(shapes, values_of(feeds), file))
             tables.append(importer.counted.tables)
             levels.append(importer.counted.level)
-            if not (alike := levels[-1] ^ levels[0]) <= but:
+            same = levels[0].keys() & levels[-1].keys()
+            if not (alike := {n for s in same for n in levels[0][s] ^ levels[-1][s]}) <= but:
                 return _unified(importer, trial, found, feeds, but | alike)
             if outline(builts[-1]) != outline(builts[0]):
                 raise refused(DIFFERENT_STEPS)
@@ -354,7 +355,7 @@ def _unified(
             shapes, file = found.input_shapes(high), Path(folder) / "largest.bin"
             largest = importer.imported(shapes, values_of(feeds), file)
             constants = whole_tables(constants, builts[0], largest, file)
-        unified = unify(builts, Numbers(atoms), constants)
+        unified = unify(builts, Numbers(atoms, places=found.places), constants)
         content = np.fromfile(files[0], np.uint8)
     relied = frozenset(p.spec.name for p in builts[0].plan.inputs if p.value is not None)
     return found, unified.in_common(importer.store, content), relied

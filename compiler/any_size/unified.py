@@ -129,7 +129,10 @@ def unify(samples: Sequence[BuiltModel], fit: Numbers, constants: Mapping[int, M
     if any(_form(other) != first for other in parts[1:]):
         raise refused(DIFFERENT_STEPS)
     rows = list(zip(*map(numbers, parts), strict=True))
-    fit.learn(row for row in rows if all(isinstance(n, int) for n in row))
+    whole = {row for row in rows if all(isinstance(n, int) for n in row) and len(set(row)) > 1}
+    fit.learn(row for row in rows if row in whole)
+    for row in sorted(whole):  # parts before what is made of them
+        fit.formula(row)
     formulas: dict[int, Size] = {}
     inverse: set[int] = set()
     over: dict[int, Size] = {}

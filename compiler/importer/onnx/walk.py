@@ -51,8 +51,8 @@ class Counted:
     """Numbers of the kept ranges that a value follows from."""
     tables: list[tuple[int, ...]] = field(default_factory=list)
     """Of each read of weights at places that follow from kept ranges, where these end."""
-    level: set[int] = field(default_factory=set)
-    """Sizes along which tables are resized to their own size."""
+    level: dict[tuple[int, ...], set[int]] = field(default_factory=dict)
+    """Of tables that are resized to sizes, by their shape, the extents that stay."""
     searches: list[onnx.NodeProto] = field(default_factory=list)
     """Nodes that stay and whose results are as large as their data says: they want one size."""
     found: dict[str, tuple[int, str]] = field(default_factory=dict)

@@ -55,11 +55,13 @@ def resized(w: Walk, node: onnx.NodeProto) -> bool:
     sized = not w.counted.from_sizes.isdisjoint(node.input[-1:])
     if not sized or not shape or table not in w.constants or node.input[-1] not in w.values:
         return False
+    if table in w.values and np.all(w.values[table] == w.values[table].flat[0]):
+        return False  # nor is the result anything else, which is kept once
     w.counted.ends.append(0)  # the table is read whole, however large the result is
     if w.counted.kept:
         to = w.values[node.input[-1]]
         same = to == (np.array(shape) if to.dtype.kind == "i" else 1)
-        w.counted.level.update(np.array(shape)[same].tolist())
+        w.counted.level.setdefault(shape, set()).update(np.array(shape)[same].tolist())
         w.count += 1
         places = f"folded//{w.count}"
         line = {"start": 0, "step": 1, "count": shape[-1]}
