@@ -134,16 +134,16 @@ def unify(samples: Sequence[BuiltModel], fit: Numbers, constants: Mapping[int, M
     for row in sorted(whole):  # parts before what is made of them
         fit.formula(row)
     formulas: dict[int, Size] = {}
-    inverse: set[int] = set()
+    inverses: set[int] = set()
     over: dict[int, Size] = {}
     for place, row in enumerate(rows):
         if len(set(row)) == 1:
             continue
         formula = fit.formula(tuple(map(int, row)))
         if isinstance(row[0], float) and any(n != int(n) for n in row):
-            formula = _inverse(fit, row)
+            formula = inverse(fit, row)
             if formula is not None:
-                inverse.add(place)
+                inverses.add(place)
             elif pair := fit.quotient(row):
                 formula, over[place] = pair
         if formula is None:
@@ -151,10 +151,10 @@ def unify(samples: Sequence[BuiltModel], fit: Numbers, constants: Mapping[int, M
             shown = ", ".join(str(n) if isinstance(n, int) else f"{n:.6g}" for n in row)
             raise refused(f"there is no formula for {what} that is {shown}")
         formulas[place] = formula
-    return Unified(samples[0], parts[0], formulas, frozenset(inverse), over, constants)
+    return Unified(samples[0], parts[0], formulas, frozenset(inverses), over, constants)
 
 
-def _inverse(fit: Numbers, row: Sequence[float]) -> Size | None:
+def inverse(fit: Numbers, row: Sequence[float]) -> Size | None:
     """The formula of what these are one over."""
     whole = tuple(round(1 / n) if n else 0 for n in row)
     right = all(n and _f32(1 / n) == _f32(value) for n, value in zip(whole, row, strict=True))

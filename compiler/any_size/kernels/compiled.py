@@ -358,6 +358,7 @@ class _Maker:
                 else:
                     fits = leaves_remainders(key, turn, stage // 2)
                     fits = fits and (self.attention is None or self.attention.takes(sizes))
+                fits = fits and (stage > _STAGES // 2 or min(key) >= SMALLEST)
                 if not fits or key in seen or len(set(sizes.values())) < len(sizes):
                     continue
                 rests = {(i, n % TURN) for i, n in enumerate(key)}
