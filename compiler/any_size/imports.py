@@ -323,8 +323,7 @@ def _unified(
 ) -> tuple[Probe, Unified, frozenset[str]]:
     """The program for any size, the ranges in which it holds, and inputs that it relies on.
 
-    It is imported at sizes ``but`` these, which say nothing of others: a table is resized to its own.
-    """
+    It is imported at sizes ``but`` these, at which a resized table stays as it is."""
     fit = Fit(found.dims, found.samples, found.places)
     fit.learn(found.vectors())
     example = sizes_of(found.inputs, feeds)
@@ -334,7 +333,7 @@ def _unified(
         atoms.setdefault(tuple(formula.at(sizes) for sizes in at), formula)
     builts: list[BuiltModel] = []
     tables: list[list[tuple[int, ...]]] = []
-    levels: list[dict[tuple[int, ...], set[int]]] = []
+    levels = []
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / f"{i}.bin" for i in range(len(at))]
         for sizes, file in zip(at, files, strict=True):
@@ -382,9 +381,8 @@ def _import_sizes(
             drawn = [{d.name: odd_size(d, sizes[d.name]) for d in found.dims} for sizes in drawn]
         rows = [tuple(a.at(sizes) for sizes in drawn) for a in atoms]
         apart = all(len(set(sizes.values())) == len(sizes) for sizes in drawn)
-        if not apart or any(
-            min(row) < 2 or len(set(row)) == 1 or not but.isdisjoint(row) for row in rows
-        ):
+        apart = apart and all(but.isdisjoint(row) for row in rows)
+        if not apart or any(min(row) < 2 or len(set(row)) == 1 for row in rows):
             continue
         alike = sum(_alike(a, b) for a, b in itertools.combinations(rows, 2))
         if best is None or alike < best[0]:

@@ -18,10 +18,7 @@ from typing import Any
 
 from nnjit_studio.compiler.any_size.fit import Numbers
 from nnjit_studio.compiler.any_size.kernels.attention import OpenAttention, open_attention
-from nnjit_studio.compiler.any_size.kernels.functions import (
-    parts,
-    with_parameters,
-)
+from nnjit_studio.compiler.any_size.kernels.functions import parts, with_parameters
 from nnjit_studio.compiler.any_size.kernels.remainders import remainders, unblocked
 from nnjit_studio.compiler.any_size.kernels.samples import (
     SMALLEST,
