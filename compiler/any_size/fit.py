@@ -169,6 +169,9 @@ class Numbers:
             for pick, formula in ((np.maximum, most), (np.minimum, least)):
                 if np.array_equal(pick(a, b), v):
                     return formula(x, y)
+        for a, x in self._atoms.items():  # no more than a number, where that is seen as well
+            if np.array_equal(np.minimum(a, v.max()), v) and np.count_nonzero(v == a) > 1:
+                return least(x, int(v.max()))
         return None
 
     def _seen(self, v: NDArray[np.int64]) -> Size | None:
