@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nnjit_studio.model.size import Dim, Size, size
+from nnjit_studio.model.size import Dim, Size, least, most, size
 
 Vector = tuple[int, ...]
 """One number for each sample."""
@@ -22,7 +23,7 @@ _CONSTANTS = (0, _SMALL, 1 << 30)
 """The largest ones that are added, in the order in which formulas are looked for."""
 _DIVISORS = (2, 3, 4, 5, 6, 8, 16, 32)
 _DEGREE = 3
-_MOST_ATOMS = 80
+_MOST_ATOMS, _OF_WINDOWS = 80, 112
 
 
 class Fit:
@@ -92,13 +93,21 @@ class Numbers:
     plain
         Atoms whose multiples go before all others: where samples leave no remainder, a part of a
         size is explained by what is cut of another one too.
+    places
+        Shifts and strides of the model's windows.
     """
 
     def __init__(
-        self, atoms: Mapping[Vector, Size], plain: Mapping[Vector, Size] | None = None
+        self,
+        atoms: Mapping[Vector, Size],
+        plain: Mapping[Vector, Size] | None = None,
+        places: Sequence[tuple[int, int]] = (),
+        most: int = _MOST_ATOMS,
     ) -> None:
+        self._places = places
         self._plain = Numbers(plain) if plain else None
-        self._atoms = dict(list(atoms.items())[:_MOST_ATOMS])
+        self._atoms = dict(list(atoms.items())[:most])
+        self._given = dict(self._atoms)
         self._known: dict[Vector, Size | None] = dict(atoms)
         self._multiply()
 
@@ -129,8 +138,41 @@ class Numbers:
         if vector not in self._known:
             v = np.array(vector, np.int64)
             plain = self._plain._formula(v, (0,)) if self._plain else None
-            self._known[vector] = plain or self._formula(v, _CONSTANTS) or self._seen(v)
+            found = plain or self._formula(v, _CONSTANTS) or self._seen(v)
+            self._known[vector] = found or self._of_windows(vector) or self._chosen(v)
         return self._known[vector]
+
+    def _of_windows(self, vector: Vector) -> Size | None:
+        """A formula that no tensor's size told; an atom of later ones, as the places of a map are
+        of scores."""
+        found = self._windows._formula(np.array(vector, np.int64), (0,))
+        if found is not None and len(self._windows._atoms) < 2 * _MOST_ATOMS:
+            self._windows._atoms[vector] = found
+            self._windows._multiply()
+        return found
+
+    @cached_property
+    def _windows(self) -> Numbers:
+        """With what windows make of maps, where no sample told two such apart, and what strided
+        ones of one element see: the last place of two is none."""
+        atoms = dict(self._plain._atoms if self._plain else self._given)
+        lines = [(v, f) for v, f in atoms.items() if len(f.dims) == 1]
+        for v, f in lines:
+            atoms.setdefault(tuple(2 * n - 1 for n in v), f * 2 - 1)
+        for (v, f), (shift, by) in itertools.product(lines, self._places):
+            atoms.setdefault(tuple((n + shift) // by for n in v), (f + shift) // by)
+        return Numbers(atoms, most=_OF_WINDOWS)
+
+    def _chosen(self, v: NDArray[np.int64]) -> Size | None:
+        """The larger or the smaller of two sizes, where the samples show both."""
+        for (a, x), (b, y) in itertools.combinations(self._atoms.items(), 2):
+            for pick, formula in ((np.maximum, most), (np.minimum, least)):
+                if np.array_equal(pick(a, b), v):
+                    return formula(x, y)
+        for a, x in self._atoms.items():  # no more than a number, where that is seen as well
+            if np.array_equal(np.minimum(a, v.max()), v) and np.count_nonzero(v == a) > 1:
+                return least(x, int(v.max()))
+        return None
 
     def _seen(self, v: NDArray[np.int64]) -> Size | None:
         """A formula ``factor * x * (stride * y + rest)``: what strided windows see of an unpadded
@@ -196,10 +238,16 @@ class Numbers:
 
     def quotient(self, values: Sequence[float]) -> tuple[Size, Size] | None:
         """Two sizes, or sizes less one, of which a float is the quotient at all samples: the scale
-        of a map whose corners stay in place."""
+        of a map whose corners stay in place. One of them may be a number, as where a table is
+        resized to a map."""
         near = {f - less: np.array(v) - less for v, f in self._atoms.items() for less in (0, 1)}
         wanted = np.array(values, np.float32)
         rows = np.array(list(near.values()), np.float64)
+        above = np.rint(rows[:, 0] * wanted[0])
+        fits = ((above[:, None] / np.maximum(rows, 1)).astype(np.float32) == wanted).all(1)
+        if fits.any():
+            at = int(np.flatnonzero(fits)[0])
+            return size(int(above[at])), list(near)[at]
         for above, row in near.items():
             with np.errstate(divide="ignore", invalid="ignore"):
                 fits = ((row / rows).astype(np.float32) == wanted).all(1)

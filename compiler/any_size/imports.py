@@ -10,7 +10,7 @@ import itertools
 import random
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -32,7 +32,7 @@ from nnjit_studio.compiler.any_size.inputs import (
 from nnjit_studio.compiler.any_size.narrower import narrower
 from nnjit_studio.compiler.any_size.open_form import families, open_form
 from nnjit_studio.compiler.any_size.probe import Probe, Trial, probe
-from nnjit_studio.compiler.any_size.refusal import DIFFERENT_STEPS, one_size_alone, reason, refused
+from nnjit_studio.compiler.any_size.refusal import DIFFERENT_STEPS, reason, refused
 from nnjit_studio.compiler.any_size.tables import bounded, ends_of, rows_of
 from nnjit_studio.compiler.any_size.unified import Unified, unify
 from nnjit_studio.compiler.importer.buffers import Weights
@@ -238,7 +238,7 @@ def _model(
         here = {d.name: sizes[d.name] for d in variant.found.dims}
         made = variant.unified.at(here, importer.store)
         importer.store.finish_plan(more=True)
-        if all(port.spec.shape == shapes[port.spec.name] for port in made.plan.outputs):
+        if all(port.gives(shapes[port.spec.name]) for port in made.plan.outputs):
             return made
         text = ", ".join(f"{name}={n}" for name, n in sizes.items())
         importer.notes.append(f"No formula holds at {text}: imported for itself.")
@@ -316,28 +316,34 @@ def _check_at_hand(importer: _Importer, feeds: Feeds) -> None:
         except ModelError as error:
             if isinstance(error, UnsupportedOpError):
                 raise
-    one_size_alone(importer.counted)
 
 
 def _unified(
-    importer: _Importer, trial: Trial, found: Probe, feeds: Feeds
+    importer: _Importer, trial: Trial, found: Probe, feeds: Feeds, but: Set[int] = frozenset()
 ) -> tuple[Probe, Unified, frozenset[str]]:
-    """The program for any size, the ranges in which it holds, and inputs that it relies on."""
+    """The program for any size, the ranges in which it holds, and inputs that it relies on.
+
+    It is imported at sizes ``but`` these, at which a resized table stays as it is."""
     fit = Fit(found.dims, found.samples, found.places)
     fit.learn(found.vectors())
     example = sizes_of(found.inputs, feeds)
-    at = _import_sizes(found, list(fit.found.values()), example, importer.odd)
+    at = _import_sizes(found, list(fit.found.values()), example, importer.odd, but)
     atoms: dict[Vector, Size] = {}
     for formula in fit.found.values():
         atoms.setdefault(tuple(formula.at(sizes) for sizes in at), formula)
     builts: list[BuiltModel] = []
     tables: list[list[tuple[int, ...]]] = []
+    levels = []
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / f"{i}.bin" for i in range(len(at))]
         for sizes, file in zip(at, files, strict=True):
             shapes = found.input_shapes(sizes)
             builts.append(importer.imported(shapes, values_of(feeds), file))
             tables.append(importer.counted.tables)
+            levels.append(importer.counted.level)
+            same = levels[0].keys() & levels[-1].keys()
+            if not (alike := {n for s in same for n in levels[0][s] ^ levels[-1][s]}) <= but:
+                return _unified(importer, trial, found, feeds, but | alike)
             if outline(builts[-1]) != outline(builts[0]):
                 raise refused(DIFFERENT_STEPS)
         constants = made_constants(builts, files)
@@ -348,14 +354,18 @@ def _unified(
             shapes, file = found.input_shapes(high), Path(folder) / "largest.bin"
             largest = importer.imported(shapes, values_of(feeds), file)
             constants = whole_tables(constants, builts[0], largest, file)
-        unified = unify(builts, Numbers(atoms), constants)
+        unified = unify(builts, Numbers(atoms, places=found.places), constants)
         content = np.fromfile(files[0], np.uint8)
     relied = frozenset(p.spec.name for p in builts[0].plan.inputs if p.value is not None)
     return found, unified.in_common(importer.store, content), relied
 
 
 def _import_sizes(
-    found: Probe, atoms: Sequence[Size], example: Sizes, odd: bool = False
+    found: Probe,
+    atoms: Sequence[Size],
+    example: Sizes,
+    odd: bool = False,
+    but: Set[int] = frozenset(),
 ) -> list[dict[str, int]]:
     """Sizes at which no atom is 1 or always the same, and at which formulas that differ are told
     apart; odd ones where that is asked for. The last ones are large: what is one column of small
@@ -371,6 +381,7 @@ def _import_sizes(
             drawn = [{d.name: odd_size(d, sizes[d.name]) for d in found.dims} for sizes in drawn]
         rows = [tuple(a.at(sizes) for sizes in drawn) for a in atoms]
         apart = all(len(set(sizes.values())) == len(sizes) for sizes in drawn)
+        apart = apart and all(but.isdisjoint(row) for row in rows)
         if not apart or any(min(row) < 2 or len(set(row)) == 1 for row in rows):
             continue
         alike = sum(_alike(a, b) for a, b in itertools.combinations(rows, 2))

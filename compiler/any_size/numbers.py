@@ -98,6 +98,8 @@ def check_numbers(
 def difference(found: Array, wanted: Array) -> float:
     """The largest difference of floats, by the largest absolute value; infinite where only one
     is a number. Of whole numbers 0 or, where more than :data:`FLIPPED` differ, infinite."""
+    if found.shape != wanted.shape:
+        return float("inf")
     if wanted.size == 0:
         return 0.0
     if wanted.dtype.kind != "f":
@@ -174,7 +176,9 @@ class OpenRunner:
             dtype = np.dtype(_TYPES[port.spec.dtype])
             start = at[port.buffer]
             raw = image[start : start + port.spec.size * dtype.itemsize].copy()
-            result[port.spec.name] = raw.view(dtype).reshape(port.spec.shape)
+            count = int(image[at[port.found.count] :][:8].view(np.int64)[0]) if port.found else 0
+            part = tuple(map(slice, port.cut(count).shape))
+            result[port.spec.name] = raw.view(dtype).reshape(port.spec.shape)[part]
         return result
 
     def _run(

@@ -76,6 +76,8 @@ def open_form(
     gpu = OnGpu()
     if webgpu and loops:
         gpu = OnGpu(notes=("The bundle has Wasm kernels alone: a GPU runs no loop of steps.",))
+    elif webgpu and any(port.found for port in symbolic.plan.outputs):
+        gpu = OnGpu(notes=("The bundle has Wasm kernels alone: its outputs follow from the data.",))
     elif webgpu:
         gpu = on_gpu(symbolic, parts, steps, attention, found.dims, example, on_phase)
     plan = OpenPlan(
@@ -180,7 +182,8 @@ def _in_wasm(
 def _needed(plan: OpenPlan, buffers: Sequence[OpenBuffer]) -> tuple[OpenBuffer, ...]:
     """The buffers, of which those that no step has take no memory."""
     used = {place for step in (*plan.steps, *plan.gpu_steps) for place in step.args}
-    used |= {port.buffer for port in (*plan.inputs, *plan.outputs)}
+    used |= {port.buffer for port in plan.inputs}
+    used |= {buffer for port in plan.outputs for buffer in port.buffers}
     return tuple(
         b if i in used or b.region != "arena" else replace(b, nbytes=size(0))
         for i, b in enumerate(buffers)
@@ -189,7 +192,7 @@ def _needed(plan: OpenPlan, buffers: Sequence[OpenBuffer]) -> tuple[OpenBuffer, 
 
 def _port(port: PlanPort) -> OpenPort:
     shape = tuple(size(n) for n in port.spec.shape)
-    return OpenPort(port.spec.name, port.spec.dtype, shape, port.buffer, port.value)
+    return OpenPort(port.spec.name, port.spec.dtype, shape, port.buffer, port.value, port.found)
 
 
 def _buffers(unified: Unified, plan: Any, store: Weights) -> tuple[OpenBuffer, ...]:

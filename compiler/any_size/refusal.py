@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from nnjit_studio.compiler.importer.onnx.walk import Counted, refuse
 from nnjit_studio.errors import ModelError, NnjitError
 
 _HINT = "Fix its sizes with --dim."
@@ -16,15 +15,3 @@ def reason(error: NnjitError) -> str:
 
 def refused(why: str) -> ModelError:
     return ModelError(f"The model cannot be compiled for any size: {why}.", _HINT)
-
-
-def one_size_alone(counted: Counted) -> None:
-    """Refuse a node that stays and gives as many results as its data says.
-
-    Raises
-    ------
-    UnsupportedOpError
-        With its name.
-    """
-    for node in counted.searches:
-        raise refuse(node, "fixed sizes of all inputs, as it gives what its data says", _HINT)

@@ -112,8 +112,8 @@ class Unified:
             elif place in self.over:
                 yield _f32(quotient(formula.at(sizes), self.over[place].at(sizes)))
             else:
-                value = float(formula.at(sizes))
-                yield _f32(1 / value) if place in self.inverse else value
+                n = formula.at(sizes)
+                yield _f32(quotient(1, n)) if place in self.inverse else float(n)
 
 
 def unify(samples: Sequence[BuiltModel], fit: Numbers, constants: Mapping[int, Made]) -> Unified:
@@ -129,27 +129,36 @@ def unify(samples: Sequence[BuiltModel], fit: Numbers, constants: Mapping[int, M
     if any(_form(other) != first for other in parts[1:]):
         raise refused(DIFFERENT_STEPS)
     rows = list(zip(*map(numbers, parts), strict=True))
-    fit.learn(row for row in rows if all(isinstance(n, int) for n in row))
+    whole = {row for row in rows if all(isinstance(n, int) for n in row) and len(set(row)) > 1}
+    fit.learn(row for row in rows if row in whole)
+    for row in sorted(whole):  # parts before what is made of them
+        fit.formula(row)
     formulas: dict[int, Size] = {}
-    inverse: set[int] = set()
+    inverses: set[int] = set()
     over: dict[int, Size] = {}
     for place, row in enumerate(rows):
         if len(set(row)) == 1:
             continue
         formula = fit.formula(tuple(map(int, row)))
         if isinstance(row[0], float) and any(n != int(n) for n in row):
-            formula = fit.formula(tuple(round(1 / n) for n in row))
-            inverse.add(place)
-            if any(_f32(1 / round(1 / n)) != _f32(n) for n in row):
-                formula = None
-            if formula is None and (pair := fit.quotient(row)):
+            formula = inverse(fit, row)
+            if formula is not None:
+                inverses.add(place)
+            elif pair := fit.quotient(row):
                 formula, over[place] = pair
         if formula is None:
             what = "a factor of a kernel" if isinstance(row[0], float) else "a number"
             shown = ", ".join(str(n) if isinstance(n, int) else f"{n:.6g}" for n in row)
             raise refused(f"there is no formula for {what} that is {shown}")
         formulas[place] = formula
-    return Unified(samples[0], parts[0], formulas, frozenset(inverse), over, constants)
+    return Unified(samples[0], parts[0], formulas, frozenset(inverses), over, constants)
+
+
+def inverse(fit: Numbers, row: Sequence[float]) -> Size | None:
+    """The formula of what these are one over."""
+    whole = tuple(round(1 / n) if n else 0 for n in row)
+    right = all(n and _f32(1 / n) == _f32(value) for n, value in zip(whole, row, strict=True))
+    return fit.formula(whole) if right else None
 
 
 def _form(parts: Parts) -> Any:

@@ -91,7 +91,8 @@ def lifetimes(plan: Plan) -> dict[int, tuple[int, int]]:
         for buffer in step.args:
             spans[buffer] = (spans.get(buffer, (position, 0))[0], position)
     spans |= {p.buffer: (0, len(steps)) for p in plan.inputs}
-    return spans | {p.buffer: (spans.get(p.buffer, (0, 0))[0], len(steps)) for p in plan.outputs}
+    read = [buffer for port in plan.outputs for buffer in port.buffers]
+    return spans | {buffer: (spans.get(buffer, (0, 0))[0], len(steps)) for buffer in read}
 
 
 def live_bytes(plan: Plan) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ import msgspec
 
 from nnjit_studio.errors import UserError
 from nnjit_studio.model.graph import TensorSpec
-from nnjit_studio.model.plan import Plan, PlanBuffer, PlanPort, PlanStep
+from nnjit_studio.model.plan import FoundAxis, Plan, PlanBuffer, PlanPort, PlanStep
 from nnjit_studio.model.size import Atom, Dim, Size, least, most, size
 from nnjit_studio.model.storage import placed
 
@@ -52,10 +52,8 @@ class Scalar:
         n = self.size.at(sizes)
         if self.kind == "int":
             return n
-        value = float(n)
-        if self.kind != "float":
-            value = quotient(n, self.over.at(sizes)) if self.kind == "quotient" else 1 / n
-        return int(struct.unpack("<i", struct.pack("<f", value))[0])
+        a, b = (1, n) if self.kind == "inverse" else (n, self.over.at(sizes))
+        return int(struct.unpack("<i", struct.pack("<f", quotient(a, b)))[0])
 
 
 @dataclass(frozen=True)
@@ -91,11 +89,18 @@ class OpenPort:
     shape: tuple[Size, ...]
     buffer: int
     value: int | None = None
-    """As that of a :class:`PlanPort`."""
+    found: FoundAxis | None = None
+    """Both as those of a :class:`PlanPort`."""
+
+    @property
+    def buffers(self) -> tuple[int, ...]:
+        """As those of a :class:`PlanPort`."""
+        return (self.buffer, self.found.count) if self.found else (self.buffer,)
 
     def at(self, sizes: Mapping[str, int]) -> PlanPort:
         shape = tuple(n.at(sizes) for n in self.shape)
-        return PlanPort(TensorSpec(self.name, shape, self.dtype), self.buffer, self.value)
+        spec = TensorSpec(self.name, shape, self.dtype)
+        return PlanPort(spec, self.buffer, self.value, self.found)
 
 
 @dataclass(frozen=True)
@@ -286,8 +291,8 @@ def _json(value: Any) -> Any:
         return [_json(each) for each in value]
     if hasattr(value, "__dataclass_fields__"):
         data = {name: _json(getattr(value, name)) for name in value.__dataclass_fields__}
-        if isinstance(value, OpenPort) and value.value is None:
-            del data["value"]
+        if isinstance(value, OpenPort):
+            data = {name: each for name, each in data.items() if each is not None}
         if isinstance(value, Scalar) and value.kind != "quotient":
             del data["over"]
         return data

@@ -162,6 +162,11 @@ class PlanPort:
     value: int | None = None
     found: FoundAxis | None = None
 
+    @property
+    def buffers(self) -> tuple[int, ...]:
+        """All that are read where the output is copied."""
+        return (self.buffer, self.found.count) if self.found else (self.buffer,)
+
     def cut(self, count: int) -> TensorSpec:
         """The output where so much is found along its axis; any other as it is."""
         if not self.found:
@@ -169,6 +174,11 @@ class PlanPort:
         shape, axis = self.spec.shape, self.found.axis
         shape = (*shape[:axis], min(count, shape[axis]), *shape[axis + 1 :])
         return replace(self.spec, shape=shape)
+
+    def gives(self, shape: tuple[int, ...]) -> bool:
+        """Whether the output may have this shape."""
+        count = shape[self.found.axis] if self.found and len(shape) > self.found.axis else 0
+        return self.cut(count).shape == shape
 
 
 @dataclass(frozen=True)

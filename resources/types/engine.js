@@ -48,7 +48,7 @@
 /** @typedef {{kind: string, size: Size, over?: Size}} Scalar `kind`: int, or float, inverse or quotient (size over `over`), passed as bits */
 /** @typedef {{workload: string, scalars: Scalar[], extent: Size}} Variant */
 /** @typedef {{selectors: [Size, number][], variants: Variant[]}} OpenKernel */
-/** @typedef {{name: string, dtype: string, shape: Size[], buffer: number, value?: number}} OpenPort */
+/** @typedef {{name: string, dtype: string, shape: Size[], buffer: number, value?: number, found?: {axis: number, count: number}}} OpenPort */
 /**
  * A plan for any size (nnjit_studio/model/open_plan.py).
  * @typedef {object} OpenPlan

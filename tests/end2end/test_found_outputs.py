@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from bundle_page import run_bundle
@@ -43,11 +45,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
-def test_a_bundle_gives_as_much_as_is_found(model: Path, tmp_path: Path) -> None:
-    bundle = model.with_suffix(".zip")
-    json_lines(nnjit_here("export", model, "-o", bundle, "--json", "--database", tmp_path / "d.db"))
-    feeds = [{"x": x} for x in (SOME, -np.abs(SOME), np.abs(SOME) + 1, -SOME, SOME)]
-    report = run_bundle(bundle, tmp_path / "site", feeds, isolated=True, no_sandbox=bool(SANDBOX))
+def compare(report: Any, model: Path, feeds: list[dict[str, Any]]) -> None:
+    """What a page gave for each of the feeds, with ONNX Runtime."""
     assert "error" not in report, report
     session = onnxruntime.InferenceSession(model)
     names = [o.name for o in session.get_outputs()]
@@ -56,6 +55,14 @@ def test_a_bundle_gives_as_much_as_is_found(model: Path, tmp_path: Path) -> None
             assert tuple(got[name]["dims"]) == wanted.shape
             data = np.frombuffer(base64.b64decode(got[name]["data"]), wanted.dtype)
             np.testing.assert_array_equal(data.reshape(wanted.shape), wanted)
+
+
+def test_a_bundle_gives_as_much_as_is_found(model: Path, tmp_path: Path) -> None:
+    bundle = model.with_suffix(".zip")
+    json_lines(nnjit_here("export", model, "-o", bundle, "--json", "--database", tmp_path / "d.db"))
+    feeds = [{"x": x} for x in (SOME, -np.abs(SOME), np.abs(SOME) + 1, -SOME, SOME)]
+    report = run_bundle(bundle, tmp_path / "site", feeds, isolated=True, no_sandbox=bool(SANDBOX))
+    compare(report, model, feeds)
 
 
 def test_the_command_writes_as_much_as_is_found_and_compares_it(
@@ -73,3 +80,16 @@ def test_the_command_writes_as_much_as_is_found_and_compares_it(
     shapes = {t["tensor"]: t["shape"] for t in told["tensors"] if t["output"]}
     assert shapes == {"places": [2, count], "rows": [count, 2], "values": [count]}
     assert told["bad"] == 0 and not [m for m in told["missing"] if m["kind"] == "shape"]
+
+
+def test_a_bundle_for_any_size_gives_as_much_as_is_found(model: Path, tmp_path: Path) -> None:
+    open_, bundle = onnx.load(model), tmp_path / "m.zip"
+    for dim, name in zip(open_.graph.input[0].type.tensor_type.shape.dim, "hw", strict=True):
+        dim.dim_param = name
+    onnx.save(open_, tmp_path / "m.onnx")
+    words = ("-o", bundle, "--json", "--database", tmp_path / "d.db")
+    json_lines(nnjit_here("export", tmp_path / "m.onnx", *words))
+    drawn = [RNG.standard_normal(s).astype(np.float32) for s in ((3, 5), (17, 4), (6, 31))]
+    feeds = [{"x": x} for x in (*drawn, -np.abs(SOME))]
+    report = run_bundle(bundle, tmp_path / "site", feeds, isolated=True, no_sandbox=bool(SANDBOX))
+    compare(report, tmp_path / "m.onnx", feeds)

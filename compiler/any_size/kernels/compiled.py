@@ -18,10 +18,7 @@ from typing import Any
 
 from nnjit_studio.compiler.any_size.fit import Numbers
 from nnjit_studio.compiler.any_size.kernels.attention import OpenAttention, open_attention
-from nnjit_studio.compiler.any_size.kernels.functions import (
-    parts,
-    with_parameters,
-)
+from nnjit_studio.compiler.any_size.kernels.functions import parts, with_parameters
 from nnjit_studio.compiler.any_size.kernels.remainders import remainders, unblocked
 from nnjit_studio.compiler.any_size.kernels.samples import (
     SMALLEST,
@@ -358,6 +355,7 @@ class _Maker:
                 else:
                     fits = leaves_remainders(key, turn, stage // 2)
                     fits = fits and (self.attention is None or self.attention.takes(sizes))
+                fits = fits and (stage > _STAGES // 2 or min(key) >= SMALLEST)
                 if not fits or key in seen or len(set(sizes.values())) < len(sizes):
                     continue
                 rests = {(i, n % TURN) for i, n in enumerate(key)}
@@ -386,7 +384,7 @@ class _Maker:
 
     def _first(self, dim: Dim) -> int:
         """Steps of a dimension from which on all loops that follow it alone have turns enough."""
-        follow = [e for e in self.extents if e.dims == {dim}]
+        follow = [e for e in self.extents if {d.name for d in e.dims} == {dim.name}]
         low = -(-max(dim.low, SMALLEST) // dim.step)
         while any(e.at({dim.name: dim.step * low}) < SMALLEST for e in follow):
             low += 1

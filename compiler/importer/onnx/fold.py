@@ -17,7 +17,7 @@ from onnx import helper
 
 from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody, kept, loop_of, scan_of
 from nnjit_studio.compiler.importer.onnx.control.distances import squares_apart
-from nnjit_studio.compiler.importer.onnx.control.slices import count, sliced
+from nnjit_studio.compiler.importer.onnx.control.slices import count, resized, sliced
 from nnjit_studio.compiler.importer.onnx.forms import functions
 from nnjit_studio.compiler.importer.onnx.found.readers import read_found
 from nnjit_studio.compiler.importer.onnx.found.walk import FoundWalk
@@ -349,6 +349,7 @@ _RULES = {
     "If": _if,
     "Loop": _loop,
     "Range": _range,
+    "Resize": resized,
     "Scan": _scan,
     "SequenceAt": _sequence,
     "SequenceConstruct": _sequence,

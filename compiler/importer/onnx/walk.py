@@ -51,6 +51,8 @@ class Counted:
     """Numbers of the kept ranges that a value follows from."""
     tables: list[tuple[int, ...]] = field(default_factory=list)
     """Of each read of weights at places that follow from kept ranges, where these end."""
+    level: dict[tuple[int, ...], set[int]] = field(default_factory=dict)
+    """Extents that stay in tables which are resized to sizes, by their shapes."""
     searches: list[onnx.NodeProto] = field(default_factory=list)
     """Nodes that stay and whose results are as large as their data says: they want one size."""
     found: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -273,9 +275,8 @@ class Walk:
     def _assume(self, node: onnx.NodeProto) -> None:
         """The results of a node that stays, if inputs have the values that are at hand."""
         names = [n for n in node.input if n]
-        if not any(n in self.assumed for n in names):
-            return
-        if all(n in self.assumed or n in self.values for n in names):
+        known = all(n in self.assumed or n in self.values for n in names)
+        if known and any(n in self.assumed for n in names):
             feeds = {n: self.assumed[n][0] if n in self.assumed else self.values[n] for n in names}
             inputs = frozenset().union(*(self.assumed[n][1] for n in names if n in self.assumed))
             for name, result in self.results(node, feeds).items():
@@ -293,8 +294,7 @@ class Walk:
             return {}
         if not all(isinstance(r, (np.ndarray, np.generic)) for r in results):
             return {}
-        names = (n for n in node.output if n)
-        return {n: np.asarray(r) for n, r in zip(names, results, strict=True)}
+        return dict(zip(filter(None, node.output), map(np.asarray, results), strict=True))
 
     def _alone(self, node: onnx.NodeProto) -> onnx.ModelProto:
         """A model of one node: the evaluator takes a node alone as one of the newest opset."""

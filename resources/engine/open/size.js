@@ -41,8 +41,8 @@ const bits = new DataView(new ArrayBuffer(4));
 export function scalarOf({ kind, size, over }, dims) {
   const n = valueOf(size, dims);
   if (kind === "int") return n;
-  const by = over ? valueOf(over, dims) : 1;
-  bits.setFloat32(0, kind === "inverse" ? 1 / n : by && n / by);
+  const [a, by] = kind === "inverse" ? [1, n] : [n, over ? valueOf(over, dims) : 1];
+  bits.setFloat32(0, by && a / by);
   return bits.getInt32(0);
 }
 

@@ -1,12 +1,12 @@
 /** Places in the arena: tensors that are alive at the same step never overlap (nnjit_studio/model/storage.py). */
 import { aligned } from "../plan.js";
 
-/** @import { PlanBuffer, PlanStep } from "../../types/engine.js" */
+/** @import { PlanBuffer, PlanPort, PlanStep } from "../../types/engine.js" */
 
 /**
  * Places the tensors of any size: the largest first, each into the lowest gap that fits. Which tensors are
  * alive at the same step is found once, because a new size waits for its places.
- * @param {{buffers: {region: string}[], steps: PlanStep[], inputs: {buffer: number}[], outputs: {buffer: number}[]}} plan
+ * @param {{buffers: {region: string}[], steps: PlanStep[], inputs: {buffer: number}[], outputs: PlanPort[]}} plan
  * @returns {(buffers: PlanBuffer[]) => number} gives buffers their offsets; the bytes of the arena
  */
 export function placer({ buffers, steps, inputs, outputs }) {
@@ -50,7 +50,7 @@ function neighbours(order, spans) {
  * The first and the last step at which each buffer is needed.
  * @param {PlanStep[]} steps
  * @param {{buffer: number}[]} inputs
- * @param {{buffer: number}[]} outputs
+ * @param {PlanPort[]} outputs
  */
 function lifetimes(steps, inputs, outputs) {
   const calls = steps.filter(({ op }) => op !== "return");
@@ -60,6 +60,7 @@ function lifetimes(steps, inputs, outputs) {
     for (const buffer of args) spans.set(buffer, [spans.get(buffer)?.[0] ?? position, position]);
   });
   for (const { buffer } of inputs) spans.set(buffer, [0, calls.length]);
-  for (const { buffer } of outputs) spans.set(buffer, [spans.get(buffer)?.[0] ?? 0, calls.length]);
+  const read = outputs.flatMap(({ buffer, found }) => (found ? [buffer, found.count] : [buffer]));
+  for (const buffer of read) spans.set(buffer, [spans.get(buffer)?.[0] ?? 0, calls.length]);
   return spans;
 }

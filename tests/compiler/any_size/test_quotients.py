@@ -42,6 +42,7 @@ def test_a_quotient_by_nothing_is_nothing() -> None:
     scale = Scalar("quotient", h, h - 3)
     passed = (struct.unpack("<f", struct.pack("<i", scale.at({"h": n})))[0] for n in (3, 5))
     assert tuple(passed) == (0, 2.5)
+    assert Scalar("inverse", h - 3).at({"h": 3}) == 0
 
 
 def test_corners_stay_in_place_at_any_size(tmp_path: Path) -> None:

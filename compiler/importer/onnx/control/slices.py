@@ -1,4 +1,5 @@
-"""Slices whose limits are attributes, and rows of a table that begin where a size tells."""
+"""Slices whose limits are attributes, rows of a table that begin where a size tells, and tables
+that are resized to a size."""
 
 from __future__ import annotations
 
@@ -46,6 +47,27 @@ def sliced(w: Walk, node: onnx.NodeProto) -> bool:
         count(w, places, node.name, onnx.TensorProto.INT64, line)
         w.alias[node.output[0]] = w.emit("Gather", table, places, axis=axis)
     return w.counted.kept
+
+
+def resized(w: Walk, node: onnx.NodeProto) -> bool:
+    """Resize a constant table at run time where sizes tell how large, as positions of an image."""
+    table, shape = node.input[0], w.shape(node.input[0])
+    sized = not w.counted.from_sizes.isdisjoint(node.input[-1:])
+    if not sized or not shape or table not in w.constants or node.input[-1] not in w.values:
+        return False
+    if table in w.values and np.all(w.values[table] == w.values[table].flat[0]):
+        return False  # nor is the result anything else, which is kept once
+    w.counted.ends.append(0)  # the table is read whole, however large the result is
+    if w.counted.kept:
+        to = w.values[node.input[-1]]
+        same = to == (np.array(shape) if to.dtype.kind == "i" else 1)
+        w.counted.level.setdefault(shape, set()).update(np.array(shape)[same].tolist())
+        w.count += 1
+        places = f"folded//{w.count}"
+        line = {"start": 0, "step": 1, "count": shape[-1]}
+        count(w, places, node.name, onnx.TensorProto.INT64, line)
+        node.input[0] = w.emit("Gather", table, places, axis=len(shape) - 1)
+    return False
 
 
 def _of_attributes(w: Walk, node: onnx.NodeProto) -> bool:

@@ -1,0 +1,57 @@
+"""Tables that are resized to the image, as positions of a vision transformer are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from test_counted import RNG, checked, written
+
+from nnjit_studio.compiler.any_size.fit import Numbers
+from nnjit_studio.model.size import Dim, size
+
+POSITIONS = """
+<ir_version: 9, opset_import: ["" : 18]>
+g (float[batch, 4, height, width] x) => (float[batch, 4, high, wide] y)
+<float[1, 4, ROWS, COLUMNS] table = {VALUES}>
+{
+    maps = MaxPool<kernel_shape = [STEP, STEP], strides = [STEP, STEP]>(x)
+    own = Shape<start = 2, end = 4>(maps)
+    some = Shape<start = 0, end = 2>(table)
+    to = Concat<axis = 0>(some, own)
+    resized = Resize<MODE>(table, "", "", to)
+    y = Add(maps, resized)
+}
+"""
+CUBIC = 'mode = "cubic", coordinate_transformation_mode = "half_pixel"'
+
+
+def positions(rows: int, columns: int, step: int, mode: str) -> str:
+    values = ", ".join(f"{(7 * n) % 11 / 11:.3f}" for n in range(4 * rows * columns))
+    words = {"ROWS": rows, "COLUMNS": columns, "VALUES": values, "STEP": step, "MODE": mode}
+    text = POSITIONS
+    for word, value in words.items():
+        text = text.replace(word, str(value))
+    return text
+
+
+def drawn(sizes: dict[str, int]) -> dict[str, Any]:
+    shape = (sizes["batch"], 4, sizes["height"], sizes["width"])
+    return {"x": RNG.standard_normal(shape).astype(np.float32)}
+
+
+def test_a_table_is_resized_at_run_time(tmp_path: Path) -> None:
+    path = written(tmp_path, positions(3, 5, 2, CUBIC))
+    at = [(1, 12, 18), (2, 7, 9), (1, 31, 10)]
+    sizes = [{"batch": b, "height": h, "width": w} for b, h, w in at]
+    made = checked(path, tmp_path, sizes, drawn)
+    assert made.notes == () and {d.name for d in made.plan.dims} == {"batch", "height", "width"}
+
+
+def test_a_number_over_a_size_is_a_quotient() -> None:
+    h = size(Dim("h", 1, 1000, 1))
+    at = [3, 90, 45, 7]
+    scales = [float(np.float32(37 / n)) for n in at]
+    assert Numbers({tuple(at): h}).quotient(scales) == (size(37), h)
+    assert Numbers({tuple(at): h}).quotient([*scales[:3], scales[3] * 1.000001]) is None
