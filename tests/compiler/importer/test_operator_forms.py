@@ -43,6 +43,11 @@ def resizes() -> Iterator[Case]:
         scales = np.array([1, 1, 2, 1.5], np.float32)
         yield case("Resize", "f32", image, scales, weights=(1,), opset=10, variant=mode, mode=mode)
         yield case("Upsample", "f32", image, scales, weights=(1,), opset=9, variant=mode, mode=mode)
+    sizes = i64(1, 2, 10, 21)
+    yield case(
+        "Resize", "f32", image, none, none, sizes, weights=(1, 2, 3), opset=11,
+        variant="empty scales", mode="linear",
+    )  # fmt: skip
     held = [1.0, 1.0, 2.0, 3.0]
     yield case("Upsample", "f32", image, opset=8, variant="attribute", scales=held)
 
