@@ -52,6 +52,15 @@ def resizes() -> Iterator[Case]:
     yield case("Upsample", "f32", image, opset=8, variant="attribute", scales=held)
 
 
+def powers() -> Iterator[Case]:
+    """Of integers by exponents that are computed."""
+    for dtype in ("i64", "i32"):
+        kind = np.dtype("int64" if dtype == "i64" else "int32")
+        bases = np.array([0, 1, -1, -1, 2, -3, 7, -1, 3, 1], kind)
+        exponents = np.array([0, 64, 65, 70, 30, 5, 3, -3, -1, -2])
+        yield case("Pow", dtype, bases, exponents, variant="computed")
+
+
 def slices() -> Iterator[Case]:
     """Their limits are attributes before opset 10; the largest number is the end."""
     x = draw("f32", 3, 4)
@@ -286,7 +295,7 @@ def wide_quantised() -> Iterator[Case]:
 
 
 GROUPS = (
-    resizes, slices, transposed, statistics, functions, empty_parts, infinities, moved, windows,
+    resizes, powers, slices, transposed, statistics, functions, empty_parts, infinities, moved, windows,
     batch_first, wide_quantised,
 )  # fmt: skip
 CASES = [c for group in GROUPS for c in group()]
