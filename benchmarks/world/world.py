@@ -81,7 +81,8 @@ FILES: dict[str, list[Sizes]] = {
         for n in (1, 2, 5)
     ],
 }  # fmt: skip
-"""Sizes of the inputs by the file's name, behind its package's where several have one; what is not listed has the file's own shape."""
+"""Sizes of the inputs by the file's name, behind its package's where several have one; what is not
+listed has the file's own shape."""
 TITLE = "Files of wheels, at three sizes from one import"
 ABOUT = (
     "Bundles are exported without options, those of silero-vad with `--inputs`: no file tells that "

@@ -101,7 +101,7 @@ def sizes_of(inputs: Axes, feeds: Feeds) -> dict[str, int]:
 
 
 def apart(inputs: Axes, feeds: Feeds) -> dict[str, tuple[Axis, ...]]:
-    """The inputs with a dimension of its own at each axis whose name has several sizes in arrays."""
+    """The inputs with a dimension of its own at each axis whose name has several sizes."""
     found: dict[Axis, set[int]] = {}
     for name, axes in inputs.items():
         for axis, n in zip(axes, feeds[name].shape, strict=False):

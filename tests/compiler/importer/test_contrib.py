@@ -107,5 +107,5 @@ def test_an_activation_that_is_unknown_is_named(tmp_path: Path) -> None:
     feeds, weights = {"x": _floats(1, 3, 5, 7)}, {"w": _floats(4, 3, 1, 1)}
     node = helper.make_node("FusedConv", ["x", "w"], ["y"], domain="com.microsoft", activation="X")
     _save(tmp_path / "m.onnx", node, feeds, weights, {"y": (1, 4, 5, 7)})
-    with pytest.raises(UnsupportedOpError, match="FusedConv.*needs an activation of Clip"):
+    with pytest.raises(UnsupportedOpError, match=r"FusedConv.*needs an activation of Clip"):
         import_model(tmp_path / "m.onnx", tmp_path / "w.bin")

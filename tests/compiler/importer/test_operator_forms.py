@@ -295,8 +295,8 @@ def wide_quantised() -> Iterator[Case]:
 
 
 GROUPS = (
-    resizes, powers, slices, transposed, statistics, functions, empty_parts, infinities, moved, windows,
-    batch_first, wide_quantised,
+    resizes, powers, slices, transposed, statistics, functions, empty_parts, infinities, moved,
+    windows, batch_first, wide_quantised,
 )  # fmt: skip
 CASES = [c for group in GROUPS for c in group()]
 
