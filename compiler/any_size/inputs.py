@@ -100,6 +100,21 @@ def sizes_of(inputs: Axes, feeds: Feeds) -> dict[str, int]:
     return sizes
 
 
+def apart(inputs: Axes, feeds: Feeds) -> dict[str, tuple[Axis, ...]]:
+    """The inputs with a dimension of its own at each axis whose name has several sizes."""
+    found: dict[Axis, set[int]] = {}
+    for name, axes in inputs.items():
+        for axis, n in zip(axes, feeds[name].shape, strict=False):
+            found.setdefault(axis, set()).add(n)
+    return {
+        name: tuple(
+            f"{name}.{i}" if isinstance(axis, str) and len(found.get(axis, ())) > 1 else axis
+            for i, axis in enumerate(axes)
+        )
+        for name, axes in inputs.items()
+    }
+
+
 def sum_of(
     stuck: Sequence[str], example: Sizes, runs: Callable[[Sizes], bool]
 ) -> dict[str, str | Sum]:
@@ -110,7 +125,9 @@ def sum_of(
         up = {**example, whole: example[whole] + 1}
         for group in _alike([name for name in stuck if name != whole], example):
             known = any(name in held for held in parts.values() for name in group)
-            if not known and runs({**up, **dict.fromkeys(group, example[group[0]] + 1)}):
+            more = dict.fromkeys(group, example[group[0]] + 1)
+            # What grows alone, such as a table whose rows are named by indices, hangs on no other.
+            if not known and runs({**up, **more}) and not runs({**example, **more}):
                 parts[group[0]] = group
         made = Sum(tuple(parts), example[whole] - sum(map(example.__getitem__, parts)))
         far = dict(example)

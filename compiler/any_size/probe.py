@@ -21,6 +21,7 @@ from nnjit_studio.compiler.any_size.inputs import (
     Axis,
     Feeds,
     Sizes,
+    apart,
     input_shapes,
     replaced,
     sizes_of,
@@ -145,6 +146,16 @@ class Trial:
         self.places = places(model.graph)
         slid = (w.tensor for w in self._windows if w.tensor not in self.inputs)
         self._looked_at = list(dict.fromkeys((*self.outputs, *slid)))
+        self._doubt_names()
+
+    def _doubt_names(self) -> None:
+        """Where ONNX Runtime runs arrays that have several sizes at one name of the file, the name
+        says nothing."""
+        declared = self.inputs
+        if self._feeds.keys() >= declared.keys():
+            self.inputs = apart(declared, self._feeds)
+            if self.inputs != declared and not self.runs(sizes_of(self.inputs, self._feeds)):
+                self.inputs = declared
 
     def run(self, sizes: Sizes, names: Sequence[str] = ()) -> Shapes:
         """Shapes of the inputs, and of the named tensors or else of the outputs."""

@@ -19,7 +19,7 @@ from nnjit_studio.compiler.importer.onnx.ml import rules as ml
 from nnjit_studio.compiler.importer.onnx.packed_weights import reshape_tables
 from nnjit_studio.compiler.importer.onnx.quantised import scaled_product
 from nnjit_studio.compiler.importer.onnx.quantised_lstm import OPERATOR, dynamic_quantize_lstm
-from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter, Types
+from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter, Types, read_counts
 from nnjit_studio.compiler.onnx_file.arrays import array_of
 from nnjit_studio.compiler.onnx_file.check import opset_of
 
@@ -40,6 +40,7 @@ def expand(model: onnx.ModelProto) -> onnx.ModelProto:
         return model
     opset = opset_of(model)
     rewriter = Rewriter(opset, _known_types(model.graph), _weights_to_decode(model.graph))
+    rewriter.read = read_counts(model.graph)
     for node in model.graph.node:
         rewriter.node = node
         if (rule := rule_of(node)) is None:
@@ -187,6 +188,24 @@ def _fused_matmul(r: Rewriter) -> None:
         r.op("Mul", product, _number(r, alpha), out=out)
 
 
+def _fused_conv(r: Rewriter) -> None:
+    """A convolution, a sum with another tensor, and an activation with its parameters."""
+    *held, other = _inputs(r, 4)
+    own = ("activation", "activation_params")
+    plain = {a.name: helper.get_attribute_value(a) for a in r.node.attribute if a.name not in own}
+    kind, params = r.attribute("activation", b"").decode(), r.attribute("activation_params", [])
+    if kind and kind not in _ACTIVATIONS:
+        raise r.refuse(f"an activation of {', '.join(_ACTIVATIONS)}")
+    out = r.node.output[0]
+    x = r.op("Conv", *filter(None, held), out="" if other or kind else out, **plain)
+    x = r.op("Add", x, other, out="" if kind else out) if other else x
+    if kind == "Clip":
+        low, high = (_number(r, value) for value in params)
+        r.op("Min", r.op("Max", x, low), high, out=out)
+    elif kind:
+        r.op(kind, x, out=out, **dict(zip(_ACTIVATIONS[kind], params, strict=False)))
+
+
 def _transposed(r: Rewriter, x: str) -> str:
     """The last two axes swapped, whatever the rank."""
     if r.opset < 12:
@@ -211,11 +230,17 @@ def _quantised(r: Rewriter, x: str) -> tuple[str, str, str]:
     return names[0], names[1], names[2]
 
 
+_ACTIVATIONS = {
+    "Clip": (), "HardSigmoid": ("alpha", "beta"), "LeakyRelu": ("alpha",), "Relu": (),
+    "Sigmoid": (), "Tanh": (),
+}  # fmt: skip
+"""Those of FusedConv, with the attributes that their parameters are."""
 _RULES: dict[str, Callable[[Rewriter], None]] = {
     "BiasGelu": _gelu,
     "DynamicQuantizeLSTM": dynamic_quantize_lstm,
     "DynamicQuantizeMatMul": _dynamic_quantize_matmul,
     "FastGelu": _fast_gelu,
+    "FusedConv": _fused_conv,
     "FusedMatMul": _fused_matmul,
     "Gelu": _gelu,
     "MatMulIntegerToFloat": _matmul_integer_to_float,

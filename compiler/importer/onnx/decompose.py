@@ -6,7 +6,6 @@ Each rule replaces one node by a few; the new nodes keep the outputs' names.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -38,7 +37,7 @@ from nnjit_studio.compiler.importer.onnx.forms.statistics import (
 )
 from nnjit_studio.compiler.importer.onnx.fourier import dft, stft
 from nnjit_studio.compiler.importer.onnx.recurrent import recurrent
-from nnjit_studio.compiler.importer.onnx.rewriter import INTEGERS, Rewriter, Types
+from nnjit_studio.compiler.importer.onnx.rewriter import INTEGERS, Rewriter, Types, read_counts
 from nnjit_studio.compiler.importer.onnx.rotary import microsoft_rotary, onnx_rotary
 from nnjit_studio.compiler.importer.onnx.stand_ins import with_stand_ins
 from nnjit_studio.compiler.importer.onnx.transposed_conv import conv_transpose
@@ -81,9 +80,7 @@ def decompose(
         for node in model.graph.node
         if node.op_type == "DequantizeLinear" and not wide_quantised.is_wide(rewriter, node)
     }
-    read = Counter(name for node in model.graph.node for name in node.input)
-    read.update(port.name for port in model.graph.output)
-    rewriter.read = read
+    rewriter.read = read = read_counts(model.graph)
     between = {n.input[0] for out, n in rewriter.dequantised.items() if read[out] == 1}
     rewriter.pairs = frozenset(
         node.output[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,13 @@ INTEGERS = {
 }  # fmt: skip
 Types = dict[str, tuple[int, tuple[int, ...] | None]]
 """ONNX dtype and, where it is known, shape of each tensor by name."""
+
+
+def read_counts(graph: onnx.GraphProto) -> Counter[str]:
+    """How many read each tensor, the graph's outputs among them."""
+    read = Counter(name for node in graph.node for name in node.input)
+    read.update(port.name for port in graph.output)
+    return read
 
 
 @dataclass

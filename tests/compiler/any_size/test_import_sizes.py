@@ -120,6 +120,31 @@ def test_names_that_have_to_agree_become_one_dimension(tmp_path: Path) -> None:
     assert checked(path, tmp_path, given) == ()
 
 
+def test_a_name_that_the_file_gives_to_two_sizes_says_nothing(tmp_path: Path) -> None:
+    nodes = [node("MatMul", ["x", "w"], ["a"]), node("MatMul", ["d", "v"], ["b"])]
+    nodes.append(node("Add", ["a", "b"], ["y"]))
+    inputs = [port("x", FLOAT, ["n", "width"]), port("d", FLOAT, ["n", "width"])]
+    path = written(tmp_path, nodes, inputs, 2, w=rand(6, 4), v=rand(2, 4))
+    checked(path, tmp_path, [{"x": rand(n, 6), "d": rand(n, 2)} for n in (5, 3, 12)])
+    with pytest.raises(UserError, match=r"\[4, 2\], but n is 5"):
+        import_sizes(path, tmp_path / "w.bin", [{"x": rand(5, 6), "d": rand(4, 2)}])
+
+
+def test_a_table_whose_rows_are_named_by_indices_hangs_on_no_other_size(tmp_path: Path) -> None:
+    """It can be larger, but no smaller than the indices at hand say."""
+    nodes = [node("Gather", ["table", "ids"], ["rows"]), node("Add", ["rows", "edges"], ["y"])]
+    inputs = [
+        port("table", FLOAT, ["nodes", 4]), port("ids", INT64, ["edges"]),
+        port("edges", FLOAT, ["edges", 4]),
+    ]  # fmt: skip
+    path = written(tmp_path, nodes, inputs, 2)
+    given = [
+        {"table": rand(n, 4), "ids": np.arange(k) % n, "edges": rand(k, 4)}
+        for n, k in ((9, 16), (20, 38), (33, 70))
+    ]
+    checked(path, tmp_path, given)
+
+
 def test_batches_of_one_are_one_dimension_where_they_grow_together(tmp_path: Path) -> None:
     """A mask of one row is stretched over any batch, one of two rows is not."""
     nodes = [node("MatMul", ["x", "w"], ["a"]), node("Mul", ["a", "m"], ["y"])]

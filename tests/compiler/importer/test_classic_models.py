@@ -285,6 +285,20 @@ def test_what_native_has_in_its_own_way_is_refused(tmp_path: Path) -> None:
         import_model(path, tmp_path / "w.bin")
 
 
+@pytest.mark.parametrize("transform", ["NONE", "SOFTMAX"])
+def test_scores_of_both_classes_alone(tmp_path: Path, transform: str) -> None:
+    """Nobody reads the class, in which ONNX Runtime has its own way."""
+    both = forest("class", lambda rng: [(0, rng.random()), (1, rng.random())])
+    path = saved(
+        tmp_path / "m.onnx", "TreeEnsembleClassifier", {"label": INT, "y": FLOAT}, rows(),
+        classlabels_int64s=[0, 1], post_transform=transform, **both,
+    )  # fmt: skip
+    model = onnx.load(path)
+    del model.graph.output[0]
+    onnx.save(model, path)
+    same_as_native(path, rows())
+
+
 @pytest.mark.parametrize("op", ["TreeEnsembleRegressor", "TreeEnsembleClassifier"])
 def test_a_transformation_without_a_rule_is_refused(tmp_path: Path, op: str) -> None:
     what = "target" if op.endswith("Regressor") else "class"

@@ -76,3 +76,36 @@ def test_an_operator_that_is_missing_is_named_as_their_own(tmp_path: Path, domai
     said = r"ONNX Runtime's own operator GroupNorm \(node 'here'\) is not supported yet"
     with pytest.raises(UnsupportedOpError, match=said):
         import_model(tmp_path / "m.onnx", tmp_path / "w.bin")
+
+
+@pytest.mark.parametrize(
+    ("activation", "params", "added"),
+    [
+        ("Relu", [], False), ("Tanh", [], True), ("LeakyRelu", [0.3], False),
+        ("Clip", [-0.2, 0.4], True), ("HardSigmoid", [0.3, 0.4], False),
+    ],
+)  # fmt: skip
+def test_a_convolution_with_its_activation(
+    tmp_path: Path, activation: str, params: list[float], added: bool
+) -> None:
+    feeds, weights = {"x": _floats(1, 3, 5, 7)}, {"w": _floats(4, 3, 3, 3), "b": _floats(4)}
+    if added:
+        feeds["z"] = _floats(1, 4, 5, 7)
+    held = {"activation": activation} | ({"activation_params": params} if params else {})
+    names = ["x", "w", "b", *(["z"] if added else [])]
+    node = helper.make_node(
+        "FusedConv", names, ["y"], domain="com.microsoft", pads=[1, 1, 1, 1], **held
+    )
+    path, file = tmp_path / "m.onnx", tmp_path / "w.bin"
+    _save(path, node, feeds, weights, {"y": (1, 4, 5, 7)})
+    (expected,) = onnxruntime.InferenceSession(path).run(None, feeds)
+    got = run_by_kernels(import_model(path, file), file, feeds, "simd128")["y"]
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_an_activation_that_is_unknown_is_named(tmp_path: Path) -> None:
+    feeds, weights = {"x": _floats(1, 3, 5, 7)}, {"w": _floats(4, 3, 1, 1)}
+    node = helper.make_node("FusedConv", ["x", "w"], ["y"], domain="com.microsoft", activation="X")
+    _save(tmp_path / "m.onnx", node, feeds, weights, {"y": (1, 4, 5, 7)})
+    with pytest.raises(UnsupportedOpError, match=r"FusedConv.*needs an activation of Clip"):
+        import_model(tmp_path / "m.onnx", tmp_path / "w.bin")

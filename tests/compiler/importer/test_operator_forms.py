@@ -43,8 +43,22 @@ def resizes() -> Iterator[Case]:
         scales = np.array([1, 1, 2, 1.5], np.float32)
         yield case("Resize", "f32", image, scales, weights=(1,), opset=10, variant=mode, mode=mode)
         yield case("Upsample", "f32", image, scales, weights=(1,), opset=9, variant=mode, mode=mode)
+    sizes = i64(1, 2, 10, 21)
+    yield case(
+        "Resize", "f32", image, none, none, sizes, weights=(1, 2, 3), opset=11,
+        variant="empty scales", mode="linear",
+    )  # fmt: skip
     held = [1.0, 1.0, 2.0, 3.0]
     yield case("Upsample", "f32", image, opset=8, variant="attribute", scales=held)
+
+
+def powers() -> Iterator[Case]:
+    """Of integers by exponents that are computed."""
+    for dtype in ("i64", "i32"):
+        kind = np.dtype("int64" if dtype == "i64" else "int32")
+        bases = np.array([0, 1, -1, -1, 2, -3, 7, -1, 3, 1], kind)
+        exponents = np.array([0, 64, 65, 70, 30, 5, 3, -3, -1, -2])
+        yield case("Pow", dtype, bases, exponents, variant="computed")
 
 
 def slices() -> Iterator[Case]:
@@ -281,8 +295,8 @@ def wide_quantised() -> Iterator[Case]:
 
 
 GROUPS = (
-    resizes, slices, transposed, statistics, functions, empty_parts, infinities, moved, windows,
-    batch_first, wide_quantised,
+    resizes, powers, slices, transposed, statistics, functions, empty_parts, infinities, moved,
+    windows, batch_first, wide_quantised,
 )  # fmt: skip
 CASES = [c for group in GROUPS for c in group()]
 

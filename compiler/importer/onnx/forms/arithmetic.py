@@ -12,6 +12,9 @@ _LARGEST_POWER = 64
 
 def power(r: Rewriter) -> bool:
     x, y = r.node.input
+    if r.dtype(x) in INTEGERS and y not in r.constants and r.dtype(y) in INTEGERS:
+        _integer_power(r, x, y)
+        return True
     if r.dtype(x) in INTEGERS:
         exponent = r.constant(1, "exponent, because its base is an integer")
         power = float(exponent.reshape(-1)[0]) if exponent.size == 1 else -1.0
@@ -31,6 +34,31 @@ def power(r: Rewriter) -> bool:
         wide = r.op("Cast", y, to=r.dtype(x))
     r.op("Pow", x, wide, out=r.node.output[0])
     return True
+
+
+def _integer_power(r: Rewriter, x: str, y: str) -> None:
+    """The product of the squares that the bits of the exponent name.
+
+    Above 63 an exponent counts for 0, 1 and -1 alone, so its parity is enough; a negative one
+    leaves nothing of larger bases.
+    """
+    kind = helper.tensor_dtype_to_np_dtype(r.dtype(x))
+
+    def number(value: int) -> str:
+        return r.weight(value, kind)
+
+    y = r.op("Cast", y, to=r.dtype(x))
+    size = r.op("Abs", y)
+    high = r.op("Add", number(62), r.op("Mod", size, number(2)))
+    left = r.op("Where", r.op("Greater", size, number(63)), high, size)
+    square, result = x, number(1)
+    for bit in range(6):
+        if bit:
+            square, left = r.op("Mul", square, square), r.op("Div", left, number(2))
+        odd = r.op("Equal", r.op("Mod", left, number(2)), number(1))
+        result = r.op("Mul", result, r.op("Where", odd, square, number(1)))
+    gone = r.op("And", r.op("Less", y, number(0)), r.op("Greater", r.op("Abs", x), number(1)))
+    r.op("Where", gone, number(0), result, out=r.node.output[0])
 
 
 def mod(r: Rewriter) -> bool:

@@ -35,6 +35,9 @@ class _Axis:
 
 def resize(r: Rewriter) -> bool:
     """Where scales give no whole sizes, with smoothing, or along other axes than images have."""
+    for i, name in enumerate(r.node.input):
+        if i and name in r.constants and not r.constants[name].size:
+            r.node.input[i] = ""  # in opset 11 an input that is left out may be an empty tensor
     x, axes = r.node.input[0], _axes(r)
     mode = r.attribute("mode", b"nearest").decode()
     how = _coordinates(r)

@@ -56,13 +56,17 @@ def classifier(r: Rewriter) -> None:
     made = _older(r, "class", len(labels))
     used = [c for c in range(len(labels)) if not np.isnan(made.weights[:, c]).all()]
     transform = r.attribute("post_transform", b"NONE").decode()
+    found, scores = [*r.node.output, ""][:2]
+    whole = not np.isnan(made.weights).any() and not len(_numbers(r, "base_values"))
+    if len(labels) == 2 and whole and not r.read[found]:
+        transformed(r, _aggregated(r, made, "SUM"), transform, scores)
+        return  # the class that ONNX Runtime names is not ONNX's; the scores are
     if len(labels) == 2:
         place, total = _two_classes(r, made, used, transform)
         transform = _of_many(transform, 1)
     else:
         total = _with_base(r, _aggregated(r, made, "SUM"))
         place = r.op("ArgMax", total, axis=1, keepdims=0)
-    found, scores = [*r.node.output, ""][:2]
     r.op("Gather", r.weight(labels, np.int64), place, axis=0, out=found)
     if scores:
         transformed(r, total, transform, scores)
