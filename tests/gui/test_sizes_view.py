@@ -9,6 +9,7 @@ from nnjit_studio.model.survey import InputPort
 from nnjit_studio.records.estimate import Estimate
 from nnjit_studio.ui.profile.sizes import FIXED, SizeLine, parsed
 from nnjit_studio.workbench import jobs
+from nnjit_studio.workbench.jobs.sizes import SizesEffort
 
 OPEN = (InputPort("ids", "int64", ("batch", "sequence")),)
 
@@ -27,8 +28,8 @@ def found(sizes):
 def asked(monkeypatch):
     calls = []
 
-    def measured(bench, path, wanted, seconds, tell):
-        calls.append((wanted, seconds))
+    def measured(bench, path, wanted, effort, tell):
+        calls.append((wanted, effort))
         if wanted["sequence"] == (1, 2):
             raise UserError("A size does not fit.")
         return found(wanted["sequence"])
@@ -47,7 +48,7 @@ def open_it(qtbot, window, path):
     [("64, 16 32", (16, 32, 64)), ("8,8", (8,)), ("a", ()), ("0, 4", ()), ("-3", ()), ("", ())],
 )
 def test_sizes_are_whole_numbers_in_order(words, sizes):
-    assert parsed(words) == sizes
+    assert tuple(parsed(words)) == sizes
 
 
 def test_a_model_without_open_sizes_has_no_field_to_type_in(qtbot, window, model_file):
@@ -62,16 +63,18 @@ def test_typed_sizes_are_measured_and_plotted(qtbot, window, workbench, model_fi
     assert view.field.text() == "32, 64, 128, 256" and view.button.isEnabled()
     view.field.setText("64 16")
     wait_job(qtbot, window, "sizes", view.measure)
-    assert asked == [({"sequence": (16, 64)}, 0.0)]
+    assert asked == [({"sequence": (16, 64)}, SizesEffort())]
     assert [row[0] for row in view.latency.table()[1]] == [16.0, 64.0]
     assert [row[1] for row in view.memory.table()[1]] == [16.0, 64.0]
-    assert view.caption.text() == "Sizes of sequence, run in turns from one import, on 1 thread."
+    assert view.caption.text() == (
+        "Sizes of text length: sequence, run in turns from one import, on 1 thread."
+    )
     told = view.table.as_text(range(2), "markdown").splitlines()
     assert told[2].startswith("| 16 | 2.29 ms | ") and told[2].endswith(" | 16.0 MiB |")
     assert told[3].startswith("| 64 | 9.14 ms | ") and view.latency.axes.text().startswith(
         "latency"
     )
-    assert view.latency.item.getAxis("bottom").labelText == "sequence"
+    assert view.latency.item.getAxis("bottom").labelText == "text length: sequence"
 
 
 def test_an_interval_of_microseconds_is_none_of_zeros():
@@ -100,7 +103,7 @@ def test_they_are_tuned_for_where_that_is_asked(qtbot, window, workbench, model_
     workbench.ports = OPEN
     view = open_it(qtbot, window, model_file)
     wait_job(qtbot, window, "sizes", lambda: view.tune_button.click() is None)
-    assert asked[0][1] > 0
+    assert asked[0][1].seconds > 0
 
 
 def test_one_size_is_no_series_and_a_failure_is_told(qtbot, window, workbench, model_file, asked):

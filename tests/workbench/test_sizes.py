@@ -192,11 +192,13 @@ def test_sizes_that_were_tuned_are_compared_for_bundles(
         return ("a kernel",), ("matmul:?x8x8:f32",)
 
     monkeypatch.setattr(sizes, "compare_sizes", compare)
-    notes = sizes._tune(bench, 10.0, lambda text: None)
+    notes = sizes._tune(bench, sizes.SizesEffort(10.0), lambda text: None)
     assert asked == [6.0, (0.5, 0.5), 1]
     assert notes[0].startswith("Settings of 1 kernels") and "no time for 1 more" in notes[1]
     opened.families = ()
-    assert sizes._tune(bench, 10.0, lambda text: None) == () and asked[-1] == 10.0
+    assert (
+        sizes._tune(bench, sizes.SizesEffort(10.0), lambda text: None) == () and asked[-1] == 10.0
+    )
 
 
 def test_a_session_that_ends_late_leaves_time_to_compare(monkeypatch):
@@ -219,5 +221,5 @@ def test_a_session_that_ends_late_leaves_time_to_compare(monkeypatch):
     monkeypatch.setattr(
         sizes, "compare_sizes", lambda *given: asked.append(given[3] - now[0]) or ((), ())
     )
-    sizes._tune(bench, 60.0, str)
+    sizes._tune(bench, sizes.SizesEffort(60.0), str)
     assert asked == [pytest.approx(60.0 * (1 - sizes.TUNING_SHARE))]
