@@ -97,8 +97,8 @@ class SessionOptions:
         (),
         "How often sizes run, in place of --shares: a file of one size a line, with a count "
         "behind it or none, or of texts, where a tokenizer.json lies beside MODEL; or inputs as "
-        ".npz, each file one run. May be given several times. Without --sizes a few sizes of it stand "
-        "for all.",
+        ".npz, each file one run. May be given several times. Without --sizes a few sizes of it "
+        "stand for all.",
         multiple=True,
     )
     inputs: Feeds | None = same(INPUTS)

@@ -45,6 +45,7 @@ from nnjit_studio.ui.startup.app import run_studio
 from nnjit_studio.ui.window.main_window import StudioWindow
 
 STEP_MS = 15
+StandardButton = QDialogButtonBox.StandardButton
 AS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 
 
@@ -127,7 +128,7 @@ class Hands:
             raise NotReached(f"the window takes no {path.name}")
         QApplication.sendEvent(self.window, QDropEvent(place, copy, data, left, bare))
 
-    def save_as(self, path: Path) -> None:
+    def save_as(self, path: Path, button: StandardButton = StandardButton.Save) -> None:
         """Type a name into the file dialog that is open, and click its button."""
         dialog = self.dialog(QFileDialog)
         field = dialog.findChild(QLineEdit, "fileNameEdit")
@@ -137,7 +138,7 @@ class Hands:
         buttons = dialog.findChild(QDialogButtonBox)
         for _ in range(3):  # a first click may only close the list of completions
             if self._dialogs(QFileDialog):
-                self.click(buttons.button(QDialogButtonBox.StandardButton.Save))
+                self.click(buttons.button(button))
                 self.wait(300)
         self.until("the file dialog closes", lambda: not self._dialogs(QFileDialog), 5)
 

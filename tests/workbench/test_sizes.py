@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from nnjit_studio.errors import PageError, UserError
 from nnjit_studio.model import Graph
 from nnjit_studio.model.survey import InputPort, Survey
 from nnjit_studio.records.estimate import Estimate
+from nnjit_studio.verdict.figures import Interval
 from nnjit_studio.workbench import Workbench
 from nnjit_studio.workbench.inputs.sizes import sized
 from nnjit_studio.workbench.jobs import profile_sizes_beside, sizes, tune_sizes
@@ -84,6 +86,18 @@ def test_the_table_names_what_changes_alone() -> None:
     assert columns.split()[:2] == ["sequence", "ms"]
     assert first.split() == ["16", "16.000", "8.000", "to", "32.000", "48.000", "16.0", "8.0"]
     assert second.split()[0] == "64" and text.endswith("A note.")
+
+
+def test_shares_and_a_bundle_for_one_size_are_columns_where_they_are_known() -> None:
+    size = SizeRow({"n": 8}, Estimate(4, 2, 8, 5), 9.0, 1 << 20, 1 << 19)
+    alone = Interval(1.25, 1.1, 1.5)
+    rows = (replace(size, share=0.75, alone=alone), replace(size, sizes={"n": 9}, share=0.25))
+    found = SizesProfile("m", "chromium", "", 2, "simd128", rows, ())
+    lines = found.as_text().splitlines()
+    assert "share" in lines[2] and "one size alone" in lines[2]
+    assert lines[3].endswith("75.0 %  1.25x, 1.10 to 1.50")
+    assert lines[4].rstrip().endswith("25.0 %")
+    assert found.mean_ms == 4 and rows[0].alone_ms == 3.2 and rows[1].alone_ms is None
 
 
 def test_the_open_model_is_put_back_whatever_becomes_of_its_sizes() -> None:

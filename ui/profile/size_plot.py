@@ -89,11 +89,11 @@ class SizePlot(PlotPanel):
             (below, _), (left, unit) = self._axis_names["bottom"], self._axis_names["left"]
             parts = [f"{left}, {unit}, by {below}"]
             if any(not point.tuned for point in self._points):
-                parts.append("hollow: not tuned")
+                parts.append("hollow: untuned")
             if any(point.alone for point in self._points):
-                parts.append("dashes: bundle for one size")
+                parts.append("dashes: one size alone")
             if self._bins:
-                parts.append("bars: how often sizes come")
+                parts.append("bars: runs")
             self.axes.setText("  ·  ".join(parts))
 
     def redraw(self) -> None:

@@ -57,7 +57,8 @@ def parsed(words: str, runs: str = "") -> dict[int, float]:
             found[size] = found.get(size, 0.0) + float(count)
         except ValueError:
             return {}
-    return found if all(0 <= n < math.inf for n in found.values()) and sum(found.values()) else {}
+    counts = found.values()
+    return found if all(0 <= n < math.inf for n in counts) and any(counts) else {}
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,7 @@ class SizesView(Panel):
         self._host, self._session = host, host.session
         self._axes: tuple[Axis, ...] = ()
         self._recorded: Histogram = {}
+        self._filled = ""
         self._ask()
         self.caption = caption(FIXED)
         self.latency = SizePlot("Latency", "ms", host.theme)
@@ -126,12 +128,14 @@ class SizesView(Panel):
         )
         self.latency.save_button.show()
         line = hbox(
-            self.dimension, (self.field, 3), (self.runs, 2), self.files_button, self.alone,
-            self.button, self.tune_button, self.latency.save_button, self.table.copy_button,
-            margins=(10, 6, 10, 2),
+            self.dimension, (self.field, 3), (self.runs, 2), self.files_button, self.button,
+            self.tune_button, margins=(10, 6, 10, 2),
         )  # fmt: skip
-        vbox(line, self.caption, (plots, 1), on=self)
-        self.caption.setContentsMargins(10, 0, 10, 0)
+        told = hbox(
+            (self.caption, 1), self.alone, self.latency.save_button, self.table.copy_button,
+            margins=(10, 0, 10, 0),
+        )  # fmt: skip
+        vbox(line, told, (plots, 1), on=self)
         self._files = reader(self, self._record, self._refuse)
         session = host.session
         session.busy_changed.connect(lambda _: self._follow())
@@ -150,7 +154,6 @@ class SizesView(Panel):
             "How often each size runs, in their order: 5, 3, 1. Tuning weighs sizes by it.",
         )  # fmt: skip
         self.field.textChanged.connect(lambda _: self._share_out())
-        self.runs.textEdited.connect(lambda _: self._forget())
         self.runs.textChanged.connect(lambda _: self._draw_runs())
         for field in (self.field, self.runs):
             field.returnPressed.connect(self.measure)
@@ -176,6 +179,11 @@ class SizesView(Panel):
     @property
     def _axis(self) -> Axis | None:
         return next((a for a in self._axes if a.name == self.dimension.currentData()), None)
+
+    @property
+    def _counts(self) -> Histogram:
+        """What was recorded, until other runs are typed in its place."""
+        return self._recorded if self.runs.text() == self._filled else {}
 
     def measure(self, tune_s: float = 0.0) -> bool:
         """Run the model at the sizes in the field; False where that is impossible now."""
@@ -206,9 +214,10 @@ class SizesView(Panel):
         rows, name = (found.rows, self.dimension.currentData() or "size") if found else ((), "size")
         if rows:
             name = next((n for n in rows[0].sizes if rows[0].sizes[n] != rows[-1].sizes[n]), name)
-        title = next((a.title for a in self._axes if a.name == name), name)
-        self.latency.show_points(title, [_latency(row, name) for row in rows])
-        self.memory.show_points(title, [_memory(row, name) for row in rows])
+        axis = next((a for a in self._axes if a.name == name), None)
+        title, role = (axis.title, axis.role) if axis else (name, name)
+        self.latency.show_points(role, [_latency(row, name) for row in rows])
+        self.memory.show_points(role, [_memory(row, name) for row in rows])
         known = (
             *(True for _ in COLUMNS[:ALWAYS]), any(row.share is not None for row in rows),
             any(row.tunable for row in rows), any(row.alone for row in rows),
@@ -261,10 +270,11 @@ class SizesView(Panel):
         axis, found = read
         kept = {size: runs for size, runs in found.items() if axis.low <= size <= axis.high}
         if axis != self._axis or len(kept) < 2:
-            self.caption.setText(f"The files have fewer than two sizes from {axis.low} on.")
+            self.caption.setText(f"Fewer than two sizes lie between {axis.low} and {axis.high}.")
             return
-        self._recorded = kept
-        _write(self.field, ", ".join(map(str, typical(kept))))
+        self._recorded, self._filled = kept, self.runs.text()
+        few = typical(kept)
+        _write(self.field, ", ".join(map(str, few if len(few) > 1 else (min(kept), max(kept)))))
         self._share_out()
         left = sum(found.values()) - sum(kept.values())
         self.caption.setText(
@@ -277,19 +287,15 @@ class SizesView(Panel):
     def _share_out(self) -> None:
         """Say how often the sizes in the field run, of those that were recorded."""
         sizes = self.field.text().replace(",", " ").split()
-        if self._recorded and parsed(self.field.text()):
-            runs = runs_at(self._recorded, [int(size) for size in sizes])
-            _write(self.runs, ", ".join(f"{n:g}" for n in runs))
-        self._draw_runs()
-
-    def _forget(self) -> None:
-        """What is typed counts in place of what was recorded."""
-        self._recorded = {}
+        if self._counts and parsed(self.field.text()):
+            runs = runs_at(self._counts, [int(size) for size in sizes])
+            self._filled = ", ".join(f"{n:g}" for n in runs)
+            _write(self.runs, self._filled)
         self._draw_runs()
 
     def _draw_runs(self) -> None:
         typed = parsed(self.field.text(), self.runs.text()) if self.runs.text().strip() else {}
-        self.latency.show_runs(self._recorded or typed)
+        self.latency.show_runs(self._counts or typed)
 
     def _follow(self) -> None:
         free = bool(self._axes) and not self._session.busy

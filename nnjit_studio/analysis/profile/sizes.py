@@ -68,12 +68,18 @@ class SizesProfile:
         names = list(self.rows[0].sizes)
         changing = [n for n in names if len({row.sizes[n] for row in self.rows}) > 1] or names
         fixed = [f"{n}={self.rows[0].sizes[n]}" for n in names if n not in changing]
-        columns = (*changing, "ms", "interval", "first run, ms", "memory, MiB", "tensors, MiB")
+        shares = any(row.share is not None for row in self.rows)
+        alone = any(row.alone for row in self.rows)
+        columns = (
+            *changing, "ms", "interval", "first run, ms", "memory, MiB", "tensors, MiB",
+            *["share"] * shares, *["one size alone"] * alone,
+        )  # fmt: skip
         cells = [
             (
                 *(row.sizes[n] for n in changing), f"{row.time.ms:.3f}",
                 f"{row.time.low:.3f} to {row.time.high:.3f}", f"{row.first_ms:.3f}",
                 f"{row.wasm_bytes / 2**20:.1f}", f"{row.live_bytes / 2**20:.1f}",
+                *[f"{100 * (row.share or 0):.1f} %"] * shares, *[_times(row.alone)] * alone,
             )
             for row in self.rows
         ]  # fmt: skip
@@ -81,3 +87,7 @@ class SizesProfile:
         head = f"{self.model}{with_fixed}, {self.target}, {self.tier}, threads {self.threads}"
         about = f"Medians of {self.rows[0].time.count} runs, taken in turns."
         return "\n".join([head, "", text_table(columns, cells, left=()), "", about, *self.notes])
+
+
+def _times(alone: Interval | None) -> str:
+    return f"{alone.median:.2f}x, {alone.low:.2f} to {alone.high:.2f}" if alone else ""
