@@ -145,6 +145,21 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workbench
     bench.close()
 
 
+def test_a_size_says_how_many_of_its_kernels_were_measured_there(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernels = [SimpleNamespace(key=key, tunable=key != "softmax") for key in ("a", "b", "softmax")]
+    program = SimpleNamespace(workloads=kernels)
+    states = {"a": "slower", "b": "default"}
+    monkeypatch.setattr(bench.model, "opened", SimpleNamespace(program=lambda name: program))
+    monkeypatch.setattr(bench.page, "connect", lambda: DEVICE)
+    monkeypatch.setattr(
+        sizes.KernelKey, "of", lambda workload, *_: workload.key
+    )  # its other parts are the same
+    monkeypatch.setattr(bench.database, "records", lambda key: [SimpleNamespace(state=states[key])])
+    assert sizes._tuned(bench.model, 0) == (1, 2)
+
+
 @pytest.mark.parametrize("stop", ["cancel", "end"])
 def test_cancelling_ends_what_is_being_timed(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch, stop: str

@@ -65,7 +65,8 @@ def with_alone(
             try:
                 made = of_file(model, plain, folder, f"alone-{i}").form
             except ModelError as e:
-                notes.append(f"There is no bundle for size {i} alone: {e}")
+                at = ", ".join(f"{name} {size}" for name, size in row.sizes.items())
+                notes.append(f"There is no bundle for {at} alone: {e}")
                 rows.append(row)
                 continue
             rows.append(replace(row, alone=_ratio(model, folder, form, made, visits)))

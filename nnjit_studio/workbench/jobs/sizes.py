@@ -15,7 +15,7 @@ from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.model.memory import forecast
 from nnjit_studio.records import KernelKey
 from nnjit_studio.records.estimate import Estimate
-from nnjit_studio.records.outcomes import TIMED
+from nnjit_studio.records.outcomes import COMPARED
 from nnjit_studio.support.phases import OnPhase, quiet
 from nnjit_studio.tuner.events import Failed, RoundDone
 from nnjit_studio.verdict.measure import Visits
@@ -107,7 +107,7 @@ def _tuned(model: ModelOnPage, position: int) -> tuple[int, int]:
     device = page.connect()
     tunable = [w for w in model.current.program(size_name(position)).workloads if w.tunable]
     keys = [KernelKey.of(w, device, device.best_tier, page.compiler.version) for w in tunable]
-    measured = (any(r.state in TIMED for r in page.database.records(key)) for key in keys)
+    measured = (any(r.state in COMPARED for r in page.database.records(key)) for key in keys)
     return sum(measured), len(tunable)
 
 
