@@ -1,6 +1,6 @@
 """A stranger asks what sizes cost: a model is dropped, *Profile, Sizes* is used by mouse alone.
 
-``python tests/walk/any_size.py MODEL --runs FILE`` (FILE: lengths, texts or .npz) measures the
+``python tests/walk/any_size.py MODEL --runs NAME`` (of lengths, texts or .npz beside it) measures the
 sizes that stand for the file's, compares them with bundles for one size, tunes, and leaves pictures
 at three sizes of the window, light and dark.
 """
@@ -23,7 +23,7 @@ IMPORT_S, MEASURE_S = 300.0, 600.0
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=Path)
-    parser.add_argument("--runs", type=Path, help="how often sizes come")
+    parser.add_argument("--runs", default="", help="a file beside the model")
     parser.add_argument("--out", type=Path, default=Path("out/walk"))
     given = parser.parse_args()
     import hands
@@ -41,7 +41,7 @@ def main() -> int:
 class Walk:
     """The stations, in order."""
 
-    def __init__(self, out: Path, model: Path, runs: Path | None) -> None:
+    def __init__(self, out: Path, model: Path, runs: str) -> None:
         self.out, self.model, self.runs = out, model, runs
         self.begun_s = time.monotonic()
 
@@ -49,8 +49,6 @@ class Walk:
         print(f"{time.monotonic() - self.begun_s:6.1f} s  {station}: {words}", flush=True)
 
     def go(self, hands: Hands) -> None:
-        from hands import StandardButton
-
         window = hands.window
         window.showNormal()
         hands.drop(self.model)
@@ -66,9 +64,9 @@ class Walk:
         hands.click(bar, bar.tabRect(place).center())
         self.reached("proposed", f"{view.dimension.currentText()}: {view.field.text()}")
         self.shoot(hands, "asked")
-        if self.runs is not None:
+        if self.runs:
             hands.click(view.files_button)
-            hands.save_as(self.runs.absolute(), StandardButton.Open)
+            hands.open_file(self.runs)
             hands.until("runs are known", lambda: view.runs.text(), 60)
             self.reached("recorded", f"{view.runs.text()}; {view.caption.text()}")
         for button in (view.button, view.tune_button):

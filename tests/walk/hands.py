@@ -17,6 +17,7 @@ from PySide6.QtCore import (
     QEvent,
     QEventLoop,
     QMimeData,
+    QModelIndex,
     QPoint,
     QPointF,
     QSize,
@@ -32,6 +33,7 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QFileDialog,
     QLineEdit,
+    QListView,
     QPushButton,
     QWidget,
 )
@@ -45,7 +47,6 @@ from nnjit_studio.ui.startup.app import run_studio
 from nnjit_studio.ui.window.main_window import StudioWindow
 
 STEP_MS = 15
-StandardButton = QDialogButtonBox.StandardButton
 AS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 
 
@@ -128,7 +129,7 @@ class Hands:
             raise NotReached(f"the window takes no {path.name}")
         QApplication.sendEvent(self.window, QDropEvent(place, copy, data, left, bare))
 
-    def save_as(self, path: Path, button: StandardButton = StandardButton.Save) -> None:
+    def save_as(self, path: Path) -> None:
         """Type a name into the file dialog that is open, and click its button."""
         dialog = self.dialog(QFileDialog)
         field = dialog.findChild(QLineEdit, "fileNameEdit")
@@ -138,8 +139,24 @@ class Hands:
         buttons = dialog.findChild(QDialogButtonBox)
         for _ in range(3):  # a first click may only close the list of completions
             if self._dialogs(QFileDialog):
-                self.click(buttons.button(button))
+                self.click(buttons.button(QDialogButtonBox.StandardButton.Save))
                 self.wait(300)
+        self.until("the file dialog closes", lambda: not self._dialogs(QFileDialog), 5)
+
+    def open_file(self, name: str) -> None:
+        """Click a file in the list of the file dialog that is open, and its button."""
+        dialog = self.dialog(QFileDialog)
+        files = dialog.findChild(QListView, "listView")
+
+        def found() -> QModelIndex | None:
+            root, model = files.rootIndex(), files.model()
+            rows = (model.index(i, 0, root) for i in range(model.rowCount(root)))
+            return next((row for row in rows if row.data() == name), None)
+
+        self.until(f"{name} is listed", found)
+        files.scrollTo(found())
+        self.click(files.viewport(), files.visualRect(found()).center())
+        self.click(dialog.findChild(QDialogButtonBox).button(QDialogButtonBox.StandardButton.Open))
         self.until("the file dialog closes", lambda: not self._dialogs(QFileDialog), 5)
 
     def command(self, typed: str) -> None:
