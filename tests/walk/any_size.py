@@ -1,8 +1,8 @@
 """A stranger asks what sizes cost: a model is dropped, *Profile, Sizes* is used by mouse alone.
 
-``python tests/walk/any_size.py MODEL --runs NAME`` (of lengths, texts or .npz beside it) measures the
-sizes that stand for the file's, compares them with bundles for one size, tunes, and leaves pictures
-at three sizes of the window, light and dark.
+``python tests/walk/any_size.py MODEL --runs NAME`` (of lengths, texts or .npz beside it)
+measures the sizes that stand for the file's, compares them with bundles for one size, tunes, and
+leaves pictures at three sizes of the window, light and dark.
 """
 
 from __future__ import annotations

@@ -28,12 +28,12 @@ from PySide6.QtCore import (
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
+    QAbstractItemView,
     QApplication,
     QDialog,
     QDialogButtonBox,
     QFileDialog,
     QLineEdit,
-    QListView,
     QPushButton,
     QWidget,
 )
@@ -143,17 +143,18 @@ class Hands:
                 self.wait(300)
         self.until("the file dialog closes", lambda: not self._dialogs(QFileDialog), 5)
 
-    def open_file(self, name: str) -> None:
+    def open_file(self, file: str) -> None:
         """Click a file in the list of the file dialog that is open, and its button."""
         dialog = self.dialog(QFileDialog)
-        files = dialog.findChild(QListView, "listView")
+        views = (dialog.findChild(QAbstractItemView, name) for name in ("listView", "treeView"))
+        files = next(view for view in views if view.isVisible())
 
         def found() -> QModelIndex | None:
             root, model = files.rootIndex(), files.model()
             rows = (model.index(i, 0, root) for i in range(model.rowCount(root)))
-            return next((row for row in rows if row.data() == name), None)
+            return next((row for row in rows if row.data() == file), None)
 
-        self.until(f"{name} is listed", found)
+        self.until(f"{file} is listed", found)
         files.scrollTo(found())
         self.click(files.viewport(), files.visualRect(found()).center())
         self.click(dialog.findChild(QDialogButtonBox).button(QDialogButtonBox.StandardButton.Open))

@@ -124,7 +124,7 @@ class SizesView(Panel):
         self.table.filter.hide()
         self.table.view.horizontalHeader().setStretchLastSection(True)
         plots = splitter(
-            Qt.Orientation.Horizontal, (self.latency, 380), (self.memory, 240), (self.table, 370)
+            Qt.Orientation.Horizontal, (self.latency, 430), (self.memory, 190), (self.table, 370)
         )
         self.latency.save_button.show()
         line = hbox(
