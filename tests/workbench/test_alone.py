@@ -59,7 +59,7 @@ def test_each_size_has_the_ratio_of_its_own_bundle(
     assert found.rows[0].alone_ms == 3.0
     assert pairs == [("open-0", "alone-1", (1, 4), 2), ("open-2", "alone-3", (1, 16), 2)]
     assert found.notes == (
-        "A note.", alone.ABOUT, "There is no bundle for n 4 alone: No loop of it ends."
+        "A note.", alone.ABOUT, "There is no bundle for n 4 alone: No loop of it ends.", alone.BUSY
     )  # fmt: skip
     assert told[-1].endswith("3 of 3")
     assert [p.name for p in tmp_path.iterdir()] == ["open-1"], "weights take room on the disk"

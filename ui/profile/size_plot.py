@@ -56,7 +56,7 @@ class SizePlot(PlotPanel):
         self._bins: list[tuple[float, float, float]] = []
         self.runs = pg.BarGraphItem(x0=[], x1=[], y0=[], y1=[])
         self.bars = pg.ErrorBarItem(beam=0)
-        self.alone = pg.PlotDataItem()
+        self.alone = pg.PlotDataItem(symbol="x", symbolSize=7)
         self.line = pg.PlotDataItem(symbol="o", symbolSize=7)
         for item in (self.runs, self.bars, self.alone, self.line):
             self.item.addItem(item)
@@ -123,6 +123,7 @@ class SizePlot(PlotPanel):
         self.line.setPen(pen(theme.accent, 2.0))
         self.line.setSymbolPen(pen(theme.accent, 1.6))
         self.alone.setPen(pen(theme.text, 1.4, (4, 4)))
+        self.alone.setSymbolPen(pen(theme.text, 1.4))
         self.bars.setOpts(pen=pen(theme.muted, 1.4))
         self.runs.setOpts(brush=pg.mkBrush(theme.line), pen=None)
         self.redraw()

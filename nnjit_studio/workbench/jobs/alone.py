@@ -22,6 +22,7 @@ from nnjit_studio.workbench.advice_forms import Plain, of_file
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.open_model import size_name
 
+BUSY = "Where a ratio is left out, the machine was too busy, or too few pairs were taken."
 ABOUT = "The line of dashes is bundles for one size each, in turns with this import's program."
 
 
@@ -70,6 +71,8 @@ def with_alone(
                 rows.append(row)
                 continue
             rows.append(replace(row, alone=_ratio(model, folder, form, made, visits)))
+            if rows[-1].alone is None and BUSY not in notes:
+                notes.append(BUSY)
             for each in (form, made):
                 shutil.rmtree(folder / each.name)
     return replace(found, rows=tuple(rows), notes=(*found.notes, *notes))
