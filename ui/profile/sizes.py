@@ -159,7 +159,7 @@ class SizesView(Panel):
             field.returnPressed.connect(self.measure)
         self.files_button = push_button(
             "From files…", "How often sizes come, from files",
-            "Lengths, one a line; texts, whose tokens are counted by the tokenizer.json next to the "
+            "Lengths, one a line; texts, whose tokens count, by the tokenizer.json next to the "
             "model; or recorded inputs as .npz, each file one run", self._choose_files,
         )  # fmt: skip
         self.alone = named(
