@@ -34,6 +34,7 @@ from nnjit_studio.support.files import replacing
 from nnjit_studio.tuner.events import Event, Failed, Finished, SessionStarted
 from nnjit_studio.workbench import jobs
 from nnjit_studio.workbench.inputs.histogram import read_histogram, runs_at, typical
+from nnjit_studio.workbench.inputs.sizes import only_dimension
 from nnjit_studio.workbench.plan_forms import tune_plan
 
 PLAN_SHARE = 0.4
@@ -92,11 +93,13 @@ class SessionOptions:
         metavar="N,N,...",
         callback=shares_of_option,
     )
-    histogram: Path | None = option(
-        None,
+    histogram: tuple[Path, ...] = option(
+        (),
         "How often sizes run, in place of --shares: a file of one size a line, with a count "
-        "behind it or none, or of texts, where a tokenizer.json lies beside MODEL. Without --sizes "
-        "a few sizes of it stand for all.",
+        "behind it or none, or of texts, where a tokenizer.json lies beside MODEL; or inputs as "
+        ".npz, each file one run. May be given several times. Without --sizes a few sizes of it "
+        "stand for all.",
+        multiple=True,
     )
     inputs: Feeds | None = same(INPUTS)
     plot: Path | None = option(
@@ -172,11 +175,13 @@ def check_sizes(options: SessionOptions) -> None:
 def tune_all(opened: Running, model: Path, options: SessionOptions, as_json: bool) -> None:
     """Tune at one of the sizes, then compare at all."""
     wanted, shares = options.sizes, options.shares
-    if options.histogram is not None:
-        histogram = read_histogram(options.histogram, model)
-        wanted = wanted or {"": typical(histogram)}
+    if options.histogram:
         if len(wanted) > 1:
             raise UserError("A histogram is of one dimension.", "Give --shares in its place.")
+        survey = opened.bench.process.survey(model)
+        name = next(iter(wanted), "") or only_dimension(survey)
+        histogram = read_histogram(options.histogram, survey, name)
+        wanted = wanted or {name: typical(histogram)}
         shares = runs_at(histogram, *wanted.values())
     session = jobs.tune_sizes(
         opened.bench, model, wanted, shares, options.seconds, options.inputs, note

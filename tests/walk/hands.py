@@ -17,6 +17,7 @@ from PySide6.QtCore import (
     QEvent,
     QEventLoop,
     QMimeData,
+    QModelIndex,
     QPoint,
     QPointF,
     QSize,
@@ -27,6 +28,7 @@ from PySide6.QtCore import (
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
+    QAbstractItemView,
     QApplication,
     QDialog,
     QDialogButtonBox,
@@ -139,6 +141,23 @@ class Hands:
             if self._dialogs(QFileDialog):
                 self.click(buttons.button(QDialogButtonBox.StandardButton.Save))
                 self.wait(300)
+        self.until("the file dialog closes", lambda: not self._dialogs(QFileDialog), 5)
+
+    def open_file(self, file: str) -> None:
+        """Click a file in the list of the file dialog that is open, and its button."""
+        dialog = self.dialog(QFileDialog)
+        views = (dialog.findChild(QAbstractItemView, name) for name in ("listView", "treeView"))
+        files = next(view for view in views if view.isVisible())
+
+        def found() -> QModelIndex | None:
+            root, model = files.rootIndex(), files.model()
+            rows = (model.index(i, 0, root) for i in range(model.rowCount(root)))
+            return next((row for row in rows if row.data() == file), None)
+
+        self.until(f"{file} is listed", found)
+        files.scrollTo(found())
+        self.click(files.viewport(), files.visualRect(found()).center())
+        self.click(dialog.findChild(QDialogButtonBox).button(QDialogButtonBox.StandardButton.Open))
         self.until("the file dialog closes", lambda: not self._dialogs(QFileDialog), 5)
 
     def command(self, typed: str) -> None:

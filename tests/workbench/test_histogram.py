@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from nnjit_studio.errors import UserError
+from nnjit_studio.model import Graph
+from nnjit_studio.model.survey import InputPort, Survey
 from nnjit_studio.workbench.inputs import histogram
-from nnjit_studio.workbench.inputs.histogram import read_histogram, runs_at, typical
+from nnjit_studio.workbench.inputs.histogram import Histogram, read_histogram, runs_at, typical
 from nnjit_studio.workbench.jobs.size_tuning import shares_of
 
-MODEL = Path("nowhere/m.onnx")
+IDS = InputPort("ids", "int64", ("batch", "sequence"))
+MODEL = Survey(Path("nowhere/m.onnx"), "0", 0, 17, (IDS,), Graph("m", (), (), (), {}), {})
 
 
 def written(folder: Path, text: str) -> Path:
@@ -20,26 +24,39 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
+def read(*paths: Path) -> Histogram:
+    return read_histogram(paths, MODEL, "sequence")
+
+
 def test_sizes_with_counts_or_without(tmp_path: Path) -> None:
-    assert read_histogram(written(tmp_path, "16\n16\n\n64,3\n128 2\n"), MODEL) == {
+    assert read(written(tmp_path, "16\n16\n\n64,3\n128 2\n")) == {
         16: 2, 64: 3, 128: 2
     }  # fmt: skip
-    assert read_histogram(written(tmp_path, "\ufeff16\n"), MODEL) == {16: 1}, "as Windows writes"
+    assert read(written(tmp_path, "\ufeff16\n")) == {16: 1}, "as Windows writes"
 
 
 def test_texts_count_by_their_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path, "one two\nthree\n2 words here\n")
     with pytest.raises(UserError, match="no tokenizer"):
-        read_histogram(path, MODEL)
+        read(path)
     monkeypatch.setattr(histogram, "tokenizer_beside", lambda model: tmp_path)
     monkeypatch.setattr(histogram, "lengths_of", lambda _, texts: [len(t.split()) for t in texts])
-    assert read_histogram(path, MODEL) == {2: 1, 1: 1, 3: 1}
+    assert read(path) == {2: 1, 1: 1, 3: 1}
+
+
+def test_inputs_count_once_each_and_files_add_up(tmp_path: Path) -> None:
+    for name, length in (("a", 7), ("b", 7), ("c", 9)):
+        np.savez(tmp_path / f"{name}.npz", ids=np.zeros((1, length), np.int64))
+    recorded = sorted(tmp_path.glob("*.npz"))
+    assert read(*recorded, written(tmp_path, "9 2\n")) == {7: 2, 9: 3}
+    with pytest.raises(UserError, match=r"a.npz has no input with the dimension width"):
+        read_histogram(recorded, MODEL, "width")
 
 
 @pytest.mark.parametrize("text", ["", "0\n", "16 0\n"])
 def test_no_sizes_are_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(UserError, match="has no sizes"):
-        read_histogram(written(tmp_path, text), MODEL)
+        read(written(tmp_path, text))
 
 
 def test_a_few_sizes_stand_for_all() -> None:

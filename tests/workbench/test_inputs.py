@@ -35,6 +35,17 @@ def test_a_picture_has_batch_and_sides():
     }  # fmt: skip
 
 
+def test_what_varies_most_is_proposed_first():
+    def proposed(*inputs, **notes):
+        return [a.name for a in roles.most_varied(roles.axes_of(survey(*inputs, **notes)))]
+
+    line = port("n", 3, "h", "w", readers=("Conv",), channels=3, window=2)
+    assert proposed(line, character="a") == ["w", "h", "n"], "a recogniser's height is fixed"
+    assert proposed(line) == ["h", "w", "n"]
+    ids = port("batch", "sequence", name="input_ids", dtype="int64")
+    assert proposed(ids) == ["sequence", "batch"]
+
+
 def test_colours_may_come_last():
     picture = port("b", "h", "w", 3, window=2)
     assert [role for role, _ in first(picture).values()] == ["batch", "height", "width"]

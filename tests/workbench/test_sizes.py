@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from nnjit_studio.errors import PageError, UserError
 from nnjit_studio.model import Graph
 from nnjit_studio.model.survey import InputPort, Survey
 from nnjit_studio.records.estimate import Estimate
+from nnjit_studio.verdict.figures import Interval
 from nnjit_studio.workbench import Workbench
 from nnjit_studio.workbench.inputs.sizes import sized
 from nnjit_studio.workbench.jobs import profile_sizes_beside, sizes, tune_sizes
@@ -87,6 +89,18 @@ def test_the_table_names_what_changes_alone() -> None:
     assert second.split()[0] == "64" and text.endswith("A note.")
 
 
+def test_shares_and_a_bundle_for_one_size_are_columns_where_they_are_known() -> None:
+    size = SizeRow({"n": 8}, Estimate(4, 2, 8, 5), 9.0, 1 << 20, 1 << 19)
+    alone = Interval(1.25, 1.1, 1.5)
+    rows = (replace(size, share=0.75, alone=alone), replace(size, sizes={"n": 9}, share=0.25))
+    found = SizesProfile("m", "chromium", "", 2, "simd128", rows, ())
+    lines = found.as_text().splitlines()
+    assert "share" in lines[2] and "one size alone" in lines[2]
+    assert lines[3].endswith("75.0 %  1.25x, 1.10 to 1.50")
+    assert lines[4].rstrip().endswith("25.0 %")
+    assert found.mean_ms == 4 and rows[0].alone_ms == 3.2 and rows[1].alone_ms is None
+
+
 def test_the_open_model_is_put_back_whatever_becomes_of_its_sizes() -> None:
     calls: list[tuple[str, object]] = []
     feeds = {"x": np.zeros((1, 3, 32, 32), np.float32)}
@@ -130,6 +144,21 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workbench
     monkeypatch.setattr(bench.model, "register_best", lambda on_phase: None)
     yield bench
     bench.close()
+
+
+def test_a_size_says_how_many_of_its_kernels_were_measured_there(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernels = [SimpleNamespace(key=key, tunable=key != "softmax") for key in ("a", "b", "softmax")]
+    program = SimpleNamespace(workloads=kernels)
+    states = {"a": "slower", "b": "default"}
+    monkeypatch.setattr(bench.model, "opened", SimpleNamespace(program=lambda name: program))
+    monkeypatch.setattr(bench.page, "connect", lambda: DEVICE)
+    monkeypatch.setattr(
+        sizes.KernelKey, "of", lambda workload, *_: workload.key
+    )  # its other parts are the same
+    monkeypatch.setattr(bench.database, "records", lambda key: [SimpleNamespace(state=states[key])])
+    assert sizes._tuned(bench.model, 0) == (1, 2)
 
 
 @pytest.mark.parametrize("stop", ["cancel", "end"])
@@ -193,11 +222,13 @@ def test_sizes_that_were_tuned_are_compared_for_bundles(
         return ("a kernel",), ("matmul:?x8x8:f32",)
 
     monkeypatch.setattr(sizes, "compare_sizes", compare)
-    notes = sizes._tune(bench, 10.0, lambda text: None)
+    notes = sizes._tune(bench, sizes.SizesEffort(10.0), lambda text: None)
     assert asked == [6.0, (0.5, 0.5), 1]
     assert notes[0].startswith("Settings of 1 kernels") and "no time for 1 more" in notes[1]
     opened.families = ()
-    assert sizes._tune(bench, 10.0, lambda text: None) == () and asked[-1] == 10.0
+    assert (
+        sizes._tune(bench, sizes.SizesEffort(10.0), lambda text: None) == () and asked[-1] == 10.0
+    )
 
 
 def test_a_session_that_ends_late_leaves_time_to_compare(monkeypatch):
@@ -220,5 +251,5 @@ def test_a_session_that_ends_late_leaves_time_to_compare(monkeypatch):
     monkeypatch.setattr(
         sizes, "compare_sizes", lambda *given: asked.append(given[3] - now[0]) or ((), ())
     )
-    sizes._tune(bench, 60.0, str)
+    sizes._tune(bench, sizes.SizesEffort(60.0), str)
     assert asked == [pytest.approx(60.0 * (1 - sizes.TUNING_SHARE))]

@@ -36,6 +36,7 @@ MODELS = ("Open model", "ONNX models (*.onnx)")
 PROFILES = ("Saved profile", "Profiles (*.json)")
 TOKEN_IDS = ("Token ids", "")
 RECORDS = ("Import records", "Kernel records (*.db *.sqlite *.sqlite3 *.json)")
+RUNS = ("How often sizes come", "Sizes, texts or inputs (*.txt *.csv *.npz)")
 SESSIONS = ("Open session", "Sessions (*.json)")
 """Titles of dialogs that ask for a file, and the files that they show."""
 
@@ -48,6 +49,17 @@ def ask_file(
     dialog = QFileDialog(parent, title, str(folder), files)
     dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
     dialog.fileSelected.connect(lambda text: chosen(Path(text)))
+    show(dialog)
+
+
+def ask_files(
+    parent: QWidget, kind: tuple[str, str], folder: Path, chosen: Callable[[list[Path]], object]
+) -> None:
+    """Have ``chosen`` called with files that are there."""
+    title, files = kind
+    dialog = QFileDialog(parent, title, str(folder), files)
+    dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
+    dialog.filesSelected.connect(lambda names: chosen([Path(name) for name in names]))
     show(dialog)
 
 

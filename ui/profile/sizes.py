@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
+from pathlib import Path
 
-import numpy as np
-import pyqtgraph as pg
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLineEdit
+from PySide6.QtWidgets import QCheckBox, QLineEdit
 
 from nnjit_studio.analysis.profile.sizes import SizeRow, SizesProfile
+from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.dock.host import Host
-from nnjit_studio.ui.state.jobs import Job, JobProblem
+from nnjit_studio.ui.profile.size_plot import Point, SizePlot
+from nnjit_studio.ui.state.jobs import Job, JobProblem, reader
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import caption
 from nnjit_studio.ui.widgets.panel import Panel, chooser, hbox, named, push_button, splitter, vbox
-from nnjit_studio.ui.widgets.plots import PlotPanel, Table, pen
 from nnjit_studio.ui.widgets.tables import Column, TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.workbench import jobs
-from nnjit_studio.workbench.inputs.roles import BATCH, Axis, axes_of
+from nnjit_studio.workbench.inputs.histogram import Histogram, read_histogram, runs_at, typical
+from nnjit_studio.workbench.inputs.roles import Axis, axes_of, most_varied
+from nnjit_studio.workbench.jobs.sizes import SizesEffort
 
 JOB = "sizes"
 TUNE_S = 60.0
@@ -30,7 +34,6 @@ MOST = 8
 """Sizes at once: each is a plan of its own in the page."""
 FIXED = "This model leaves no size open."
 HINT = "Type sizes to run the model at, in turns, from one import: 32, 64, 128"
-EMPTY = "Nothing is measured yet."
 MIB = 2**20
 
 
@@ -41,12 +44,21 @@ def suggested(axis: Axis) -> str:
     return ", ".join(allowed[:SUGGESTED])
 
 
-def parsed(words: str) -> tuple[int, ...]:
-    """The sizes that were typed, ascending; empty where they are no whole numbers above 0."""
+def parsed(words: str, runs: str = "") -> dict[int, float]:
+    """How often each size that was typed runs, ascending by size, all as often without ``runs``;
+    empty where they are no whole numbers above 0, or the runs are not as many."""
     parts = words.replace(",", " ").split()
-    if not all(part.isdecimal() and int(part) > 0 for part in parts):
-        return ()
-    return tuple(sorted({int(part) for part in parts}))
+    often = runs.replace(",", " ").split() or ["1"] * len(parts)
+    if len(often) != len(parts) or not all(part.isdecimal() and int(part) > 0 for part in parts):
+        return {}
+    found: dict[int, float] = {}
+    for size, count in sorted(zip(map(int, parts), often, strict=True)):
+        try:
+            found[size] = found.get(size, 0.0) + float(count)
+        except ValueError:
+            return {}
+    counts = found.values()
+    return found if all(0 <= n < math.inf for n in counts) and any(counts) else {}
 
 
 @dataclass(frozen=True)
@@ -65,6 +77,15 @@ class SizeLine:
     def interval(self) -> str:
         return f"{text.time(self.row.time.low)} to {text.time(self.row.time.high)}"
 
+    @property
+    def alone(self) -> str:
+        """How many times as fast a bundle for this size alone is, with its interval."""
+        found = self.row.alone
+        if found is None:
+            return text.NONE
+        told = f"{found.median:.2f}x, {found.low:.2f} to {found.high:.2f}"
+        return f"{told}: not told apart" if found.holds_1 else told
+
 
 COLUMNS = (
     Column("size", lambda line: line.size, numeric=True, width=52),
@@ -73,61 +94,17 @@ COLUMNS = (
     Column("interval", lambda line: line.interval, width=130),
     Column("memory", lambda line: line.row.wasm_bytes, text.nbytes, True,
            "WebAssembly memory of a page that runs this size alone", 78, in_files="memory bytes"),
+    Column("runs %", lambda line: _percent(line.row.share), lambda n: text.fixed(n, 1), True,
+           "how often this size comes", 54),
+    Column("tuned", lambda line: f"{line.row.tuned} of {line.row.tunable}", width=64,
+           tip="kernels whose settings were measured at this size"),
+    Column("one size alone", lambda line: line.alone, width=170,
+           tip="how many times as fast a bundle for this size alone is, in turns"),
 )  # fmt: skip
 
 
-class SizePlot(PlotPanel):
-    """A line over sizes, each value with its interval."""
-
-    def __init__(self, title: str, unit: str, theme: Theme) -> None:
-        super().__init__(title, "size", title.lower(), unit, EMPTY, theme)
-        self.plot.setAccessibleDescription("The sentence above has the figures.")
-        self._rows: tuple[tuple[float, float, float, float], ...] = ()
-        self.bars = pg.ErrorBarItem(beam=0)
-        self.line = pg.PlotDataItem(symbol="o", symbolSize=6, symbolPen=None)
-        self.item.addItem(self.bars)
-        self.item.addItem(self.line)
-        self.item.setLimits(yMin=0)
-        # The stage is low: axes are named in a line above the plot, its buttons are elsewhere.
-        self.bar.setContentsMargins(0, 0, 0, 0)
-        self.reset_button.hide()
-        self.save_button.hide()
-        self.axes = self.add_caption()
-        for side in ("bottom", "left"):
-            self.item.getAxis(side).showLabel(False)
-        self.set_theme(theme)
-
-    def show_rows(self, name: str, rows: tuple[tuple[float, float, float, float], ...]) -> None:
-        """Show size, value, and the ends of its interval."""
-        self._rows = rows
-        self.label_axes(bottom=(name, ""))
-        self.redraw()
-
-    def label_axes(self, **names: tuple[str, str]) -> None:
-        """Name them in the line above."""
-        super().label_axes(**names)
-        if hasattr(self, "axes"):  # not yet while the panel is built
-            (below, _), (left, unit) = self._axis_names["bottom"], self._axis_names["left"]
-            self.axes.setText(f"{left}, {unit}, by {below}")
-            for side in ("bottom", "left"):
-                self.item.getAxis(side).showLabel(False)
-
-    def redraw(self) -> None:
-        x, y, low, high = np.array(self._rows, dtype=np.float64).reshape(-1, 4).T
-        self.show_empty(not len(x))
-        self.line.setData(x, y)
-        self.bars.setData(x=x, y=y, bottom=y - low, top=high - y)
-        if len(x):
-            self.frame(float(high.max()))
-
-    def set_theme(self, theme: Theme) -> None:
-        super().set_theme(theme)
-        self.line.setPen(pen(theme.accent, 2.0))
-        self.line.setSymbolBrush(pg.mkBrush(theme.accent))
-        self.bars.setOpts(pen=pen(theme.muted, 1.4))
-
-    def table(self) -> Table:
-        return ("size", self.plot.accessibleName().lower(), "low", "high"), self._rows
+ALWAYS = 4
+"""Columns that every result has; each of the others is left out while nothing is known of it."""
 
 
 class SizesView(Panel):
@@ -135,12 +112,61 @@ class SizesView(Panel):
 
     def __init__(self, host: Host) -> None:
         super().__init__()
-        self._session = host.session
+        self._host, self._session = host, host.session
         self._axes: tuple[Axis, ...] = ()
+        self._recorded: Histogram = {}
+        self._filled = ""
+        self._ask()
+        self.caption = caption(FIXED)
+        self.latency = SizePlot("Latency", "ms", host.theme)
+        self.memory = SizePlot("Memory", "MiB", host.theme)
+        self.table = TablePanel("Sizes", COLUMNS, host.theme)
+        self.table.filter.hide()
+        self.table.view.horizontalHeader().setStretchLastSection(True)
+        plots = splitter(
+            Qt.Orientation.Horizontal, (self.latency, 430), (self.memory, 190), (self.table, 370)
+        )
+        self.latency.save_button.show()
+        line = hbox(
+            self.dimension, (self.field, 3), (self.runs, 2), self.files_button, self.button,
+            self.tune_button, margins=(10, 6, 10, 2),
+        )  # fmt: skip
+        told = hbox(
+            (self.caption, 1), self.alone, self.latency.save_button, self.table.copy_button,
+            margins=(10, 0, 10, 0),
+        )  # fmt: skip
+        vbox(line, told, (plots, 1), on=self)
+        self._files = reader(self, self._record, self._refuse)
+        session = host.session
+        session.busy_changed.connect(lambda _: self._follow())
+        session.refreshed.connect(self._tell)
+        session.done.connect(self._done)
+        session.problem.connect(self._failed)
+        self._open()
+
+    def _ask(self) -> None:
+        """Make the fields and buttons."""
         self.dimension = chooser("Dimension", "The open dimension whose sizes these are", ())
         self.dimension.currentIndexChanged.connect(self._suggest)
         self.field = named(QLineEdit(placeholderText="32, 64, 128"), "Sizes")
-        self.field.returnPressed.connect(self.measure)
+        self.runs = named(
+            QLineEdit(placeholderText="runs: all as often"), "How often each size runs",
+            "How often each size runs, in their order: 5, 3, 1. Tuning weighs sizes by it.",
+        )  # fmt: skip
+        self.field.textChanged.connect(lambda _: self._share_out())
+        self.runs.textChanged.connect(lambda _: self._draw_runs())
+        for field in (self.field, self.runs):
+            field.returnPressed.connect(self.measure)
+        self.files_button = push_button(
+            "From files…", "How often sizes come, from files",
+            "Lengths, one a line; texts, whose tokens count, by the tokenizer.json next to the "
+            "model; or recorded inputs as .npz, each file one run", self._choose_files,
+        )  # fmt: skip
+        self.alone = named(
+            QCheckBox("One-size bundles"), "Compare with bundles for one size",
+            "Then also make a bundle for each size alone, and run it in turns with this import's "
+            "program: the most that giving up other sizes is worth",
+        )  # fmt: skip
         self.button = push_button("Measure", "Measure these sizes", act=self.measure)
         self.tune_button = push_button(
             "Tune and measure", "Tune and measure these sizes",
@@ -149,45 +175,37 @@ class SizesView(Panel):
             "that were compared",
             lambda: self.measure(TUNE_S),
         )  # fmt: skip
-        self.caption = caption(FIXED)
-        self.latency = SizePlot("Latency", "ms", host.theme)
-        self.memory = SizePlot("Memory", "MiB", host.theme)
-        self.table = TablePanel("Sizes", COLUMNS, host.theme)
-        self.table.filter.hide()
-        self.table.view.horizontalHeader().setStretchLastSection(True)
-        plots = splitter(
-            Qt.Orientation.Horizontal, (self.latency, 380), (self.memory, 240), (self.table, 370)
-        )
-        self.latency.save_button.show()
-        line = hbox(
-            self.dimension, (self.field, 1), self.button, self.tune_button,
-            self.latency.save_button, self.table.copy_button, margins=(10, 6, 10, 2),
-        )  # fmt: skip
-        vbox(line, self.caption, (plots, 1), on=self)
-        self.caption.setContentsMargins(10, 0, 10, 0)
-        session = host.session
-        session.busy_changed.connect(lambda _: self._follow())
-        session.refreshed.connect(self._tell)
-        session.done.connect(self._done)
-        session.problem.connect(self._failed)
-        self._open()
+
+    @property
+    def _axis(self) -> Axis | None:
+        return next((a for a in self._axes if a.name == self.dimension.currentData()), None)
+
+    @property
+    def _counts(self) -> Histogram:
+        """What was recorded, until other runs are typed in its place."""
+        return self._recorded if self.runs.text() == self._filled else {}
 
     def measure(self, tune_s: float = 0.0) -> bool:
         """Run the model at the sizes in the field; False where that is impossible now."""
-        sizes, model = parsed(self.field.text()), self._session.state.model
-        if not 2 <= len(sizes) <= MOST or model is None:
+        asked, model = parsed(self.field.text(), self.runs.text()), self._session.state.model
+        sizes, axis = tuple(asked), self._axis
+        if parsed(self.field.text()) and not asked:
+            self.caption.setText("Type one number of runs for each size, such as 5, 3, 1.")
+            return False
+        if not 2 <= len(sizes) <= MOST or model is None or axis is None:
             self.caption.setText(f"Type 2 to {MOST} whole numbers, such as 32, 64, 128.")
             return False
-        axis = next((a for a in self._axes if a.name == self.dimension.currentData()), None)
-        if axis is not None and not axis.low <= sizes[0] <= sizes[-1] <= axis.high:
+        if not axis.low <= sizes[0] <= sizes[-1] <= axis.high:
             self.caption.setText(f"{axis.title} takes {axis.low} to {axis.high}: type such sizes.")
             return False
-        wanted, path = {self.dimension.currentData(): sizes}, model.path
+        wanted, path = {axis.name: sizes}, model.path
+        shares = tuple(asked.values()) if self.runs.text().strip() else ()
+        effort = SizesEffort(tune_s, shares, self._host.visits if self.alone.isChecked() else None)
         return self._session.run(
             Job(
                 JOB,
                 "Measuring the model at several sizes",
-                lambda bench, tell: jobs.profile_sizes_beside(bench, path, wanted, tune_s, tell),
+                lambda bench, tell: jobs.profile_sizes_beside(bench, path, wanted, effort, tell),
             )
         )
 
@@ -196,13 +214,22 @@ class SizesView(Panel):
         rows, name = (found.rows, self.dimension.currentData() or "size") if found else ((), "size")
         if rows:
             name = next((n for n in rows[0].sizes if rows[0].sizes[n] != rows[-1].sizes[n]), name)
-        self.latency.show_rows(name, tuple(_latency(row, name) for row in rows))
-        self.memory.show_rows(name, tuple(_memory(row, name) for row in rows))
+        axis = next((a for a in self._axes if a.name == name), None)
+        title, role = (axis.title, axis.role) if axis else (name, name)
+        self.latency.show_points(role, [_latency(row, name) for row in rows])
+        self.memory.show_points(role, [_memory(row, name) for row in rows])
+        known = (
+            *(True for _ in COLUMNS[:ALWAYS]), any(row.share is not None for row in rows),
+            any(row.tunable for row in rows), any(row.alone for row in rows),
+        )  # fmt: skip
+        self.table.set_columns(list(compress(COLUMNS, known)))
         self.table.model.set_rows([SizeLine(name, row) for row in rows], keep=False)
         if found is not None:
             threads = text.counted(found.threads, "thread")
-            said = f"Sizes of {name}, run in turns from one import, on {threads}."
-            self.caption.setText(" ".join((said, *found.notes)))
+            said = [f"Sizes of {title}, run in turns from one import, on {threads}."]
+            if found.mean_ms is not None:
+                said.append(f"A run takes {text.time(found.mean_ms)} on average.")
+            self.caption.setText(" ".join((*said, *found.notes)))
         else:
             self.caption.setText(HINT if self._axes else FIXED)
 
@@ -216,29 +243,78 @@ class SizesView(Panel):
         known = model is not None and survey is not None and survey.path == model.path
         self._axes = axes_of(survey) if survey is not None and known else ()
         self.dimension.clear()
-        for axis in sorted(self._axes, key=lambda a: a.role == BATCH):
+        for axis in most_varied(self._axes):
             self.dimension.addItem(axis.title, axis.name)
         self._suggest()
         self.show_result(None)
         self._follow()
 
     def _suggest(self, *_: object) -> None:
-        by_name: Mapping[str, Axis] = {axis.name: axis for axis in self._axes}
-        axis = by_name.get(self.dimension.currentData() or "")
-        self.field.setText(suggested(axis) if axis else "")
+        self._recorded = {}
+        _write(self.runs, "")
+        _write(self.field, suggested(self._axis) if self._axis else "")
+
+    def _choose_files(self) -> None:
+        """Have the user name files that tell how often sizes come."""
+        model = self._session.state.model
+        if model is not None:
+            dialogs.ask_files(self, dialogs.RUNS, model.path.parent, self.read_files)
+
+    def read_files(self, paths: Sequence[Path]) -> None:
+        """Take sizes and how often they come from files."""
+        survey, axis = self._session.state.survey, self._axis
+        if survey is not None and axis is not None:
+            self._files.start(JOB, lambda _: (axis, read_histogram(paths, survey, axis.name)))
+
+    def _record(self, read: tuple[Axis, Histogram]) -> None:
+        axis, found = read
+        kept = {size: runs for size, runs in found.items() if axis.low <= size <= axis.high}
+        if axis != self._axis or len(kept) < 2:
+            self.caption.setText(f"Fewer than two sizes lie between {axis.low} and {axis.high}.")
+            return
+        self._recorded, self._filled = kept, self.runs.text()
+        few = typical(kept)
+        _write(self.field, ", ".join(map(str, few if len(few) > 1 else (min(kept), max(kept)))))
+        self._share_out()
+        left = sum(found.values()) - sum(kept.values())
+        self.caption.setText(
+            f"{text.counted(round(sum(kept.values())), 'run')} of {min(kept)} to {max(kept)}; "
+            "a few sizes stand for all, each for those that are nearest."
+            + f" {left:.0f} more are outside {axis.low} to {axis.high}."
+            * bool(left)
+        )
+
+    def _share_out(self) -> None:
+        """Say how often the sizes in the field run, of those that were recorded."""
+        sizes = self.field.text().replace(",", " ").split()
+        if self._counts and parsed(self.field.text()):
+            runs = runs_at(self._counts, [int(size) for size in sizes])
+            self._filled = ", ".join(f"{n:g}" for n in runs)
+            _write(self.runs, self._filled)
+        self._draw_runs()
+
+    def _draw_runs(self) -> None:
+        typed = parsed(self.field.text(), self.runs.text()) if self.runs.text().strip() else {}
+        self.latency.show_runs(self._counts or typed)
 
     def _follow(self) -> None:
         free = bool(self._axes) and not self._session.busy
-        for widget in (self.dimension, self.field, self.button, self.tune_button):
+        for widget in (
+            self.dimension, self.field, self.runs, self.files_button, self.button, self.tune_button,
+        ):  # fmt: skip
             widget.setEnabled(free)
+        self.alone.setEnabled(free and self._host.visits is not None)
 
     def _tell(self, changes: frozenset[str]) -> None:
         if "phase" in changes and self._session.busy == JOB:
             self.caption.setText(self._session.state.phase)
 
+    def _refuse(self, problem: JobProblem) -> None:
+        self.caption.setText(str(problem))
+
     def _failed(self, problem: JobProblem) -> None:
         if problem.job == JOB:
-            self.caption.setText(str(problem))
+            self._refuse(problem)
 
     def _done(self, job: str, result: object) -> None:
         if job == JOB and isinstance(result, SizesProfile):
@@ -247,10 +323,23 @@ class SizesView(Panel):
             self._open()
 
 
-def _latency(row: SizeRow, name: str) -> tuple[float, float, float, float]:
-    return float(row.sizes[name]), row.time.ms, row.time.low, row.time.high
+def _write(field: QLineEdit, words: str) -> None:
+    """Put words into a field, so that Ctrl+Z takes them back."""
+    if field.text() != words:
+        field.selectAll()
+        field.insert(words)
 
 
-def _memory(row: SizeRow, name: str) -> tuple[float, float, float, float]:
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
+
+
+def _latency(row: SizeRow, name: str) -> Point:
+    tuned = bool(row.tuned or not row.tunable)
+    time = row.time
+    return Point(row.sizes[name], time.ms, time.low, time.high, row.alone_ms, tuned)
+
+
+def _memory(row: SizeRow, name: str) -> Point:
     mib = row.wasm_bytes / MIB
-    return float(row.sizes[name]), mib, mib, mib
+    return Point(row.sizes[name], mib, mib, mib)

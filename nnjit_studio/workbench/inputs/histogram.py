@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nnjit_studio.errors import UserError
+from nnjit_studio.model.survey import Survey
 from nnjit_studio.workbench.inputs.texts import lengths_of, tokenizer_beside
+from nnjit_studio.workbench.inputs.values import read_npz, sizes_of
 
 FEW = 5
 """Sizes that stand for all: the middle one of each fifth of the runs."""
@@ -15,14 +17,39 @@ Histogram = Mapping[int, float]
 """Runs by size."""
 
 
-def read_histogram(path: Path, model: Path) -> Histogram:
-    """Sizes of a file: one a line, maybe with a count behind it, or texts, whose tokens count.
+def read_histogram(paths: Sequence[Path], survey: Survey, name: str) -> Histogram:
+    """Sizes of a dimension in files: one a line, maybe with a count behind it; texts, whose tokens
+    count; and inputs as .npz, of which each file is one run.
 
     Raises
     ------
     UserError
-        When it cannot be read, is empty, or has texts and no tokenizer lies beside the model.
+        When one cannot be read, none has a size, an .npz has no input with the dimension, or there
+        are texts and no tokenizer lies beside the model.
     """
+    found: Counter[int] = Counter()
+    for path in paths:
+        if path.suffix == ".npz":
+            found[_recorded(path, survey, name)] += 1
+        else:
+            found.update(_listed(path, survey.path))
+    found = Counter({size: count for size, count in found.items() if size > 0 and count > 0})
+    if not found:
+        names = ", ".join(map(str, paths))
+        raise UserError(f"{names} has no sizes.", "Write one size a line.")
+    return found
+
+
+def _recorded(path: Path, survey: Survey, name: str) -> int:
+    """The size that inputs have."""
+    sizes = sizes_of(read_npz(path, survey), survey)
+    if name not in sizes:
+        raise UserError(f"{path.name} has no input with the dimension {name}.")
+    return sizes[name]
+
+
+def _listed(path: Path, model: Path) -> Counter[int]:
+    """Sizes, or lengths of texts."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as e:
@@ -40,9 +67,6 @@ def read_histogram(path: Path, model: Path) -> Histogram:
                 "Write one size a line, with a count behind it where it comes more than once.",
             )
         found.update(lengths_of(tokenizer, [line for line in lines if line.strip()]))
-    found = Counter({size: count for size, count in found.items() if size > 0 and count > 0})
-    if not found:
-        raise UserError(f"{path} has no sizes.", "Write one size a line.")
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nnjit_studio.model.survey import InputPort, Survey
@@ -19,6 +19,7 @@ FIRST: Mapping[str, int] = {
     BATCH: 1, CHANNELS: 3, HEIGHT: 224, WIDTH: 224, TEXT: 128, SAMPLES: 16000, STEPS: 100, FREE: 1,
 }  # fmt: skip
 PICTURE, TEXTS, SOUND, OTHER = "picture", "text", "sound", "numbers"
+LINE_OF_TEXT = "a line of text"
 LINE_HEIGHT, LINE_WIDTH = 48, 320
 """Of one line of text, as recognisers of PaddleOCR are trained (ppocr's rec_image_shape)."""
 STREAM_SAMPLES = 512
@@ -67,6 +68,11 @@ class Axis:
         port, axis = self.places[0]
         own = self._named or f"axis {axis} of {port}"
         return self.role if own == self.role else f"{self.role}: {own}"
+
+    @property
+    def is_line_height(self) -> bool:
+        """Whether a picture of a line of text is scaled to this height."""
+        return self.role == HEIGHT and self.why.startswith(LINE_OF_TEXT)
 
     @property
     def _named(self) -> str:
@@ -135,6 +141,13 @@ def axes_of(survey: Survey) -> tuple[Axis, ...]:
     return tuple(_axis(survey, name, found) for name, found in places.items())
 
 
+def most_varied(axes: Sequence[Axis]) -> list[Axis]:
+    """First what is likely to differ from run to run: lines of text differ in width, all else
+    rather than batches and channels."""
+    rarely = {BATCH: 2, CHANNELS: 2}
+    return sorted(axes, key=lambda a: rarely.get(a.role, int(a.is_line_height)))
+
+
 def _axis(survey: Survey, name: str, found: list[tuple[InputPort, int]]) -> Axis:
     port, axis = found[0]
     role = _role(port, axis, name)
@@ -180,12 +193,12 @@ def _picture_size(survey: Survey, port: InputPort, axis: int, role: str) -> tupl
     other = (port.dims or ())[axis + (1 if role == HEIGHT else -1)]
     if isinstance(other, int) and role == WIDTH and other <= 64:
         width = max(round(other * LINE_WIDTH / LINE_HEIGHT / 32), 1) * 32
-        return width, f"a line of text {other} high"
+        return width, f"{LINE_OF_TEXT} {other} high"
     if isinstance(other, int):
         return other, f"square, with the file's {other}"
     if "character" in survey.metadata:
         size = LINE_HEIGHT if role == HEIGHT else LINE_WIDTH
-        return size, "a line of text: the file lists characters"
+        return size, f"{LINE_OF_TEXT}: the file lists characters"
     return FIRST[role], "default of a picture"
 
 

@@ -42,7 +42,7 @@ def sized(
     axes = {axis.name: axis for axis in axes_of(survey)}
     named: dict[str, Sequence[int]] = {}
     for name, sizes in wanted.items():
-        full = name or _only(axes)
+        full = name or only_dimension(survey)
         if full in named or full not in axes:
             what = "has its sizes twice" if full in named else "is no open dimension of the model"
             raise UserError(f"{full} {what}.", f"Its open dimensions are {_list(axes)}.")
@@ -76,8 +76,15 @@ def _at(survey: Survey, sizes: Mapping[str, int], given: Arrays | None) -> Sized
     return Sized(sizes, arrays)
 
 
-def _only(axes: Mapping[str, Axis]) -> str:
-    """The dimension that sizes without a name are of."""
+def only_dimension(survey: Survey) -> str:
+    """The dimension that sizes without a name are of.
+
+    Raises
+    ------
+    UserError
+        When there is none, or several may be meant.
+    """
+    axes = {axis.name: axis for axis in axes_of(survey)}
     if not axes:
         raise UserError("The model leaves no size open.", "Profile it without --sizes.")
     free = [name for name, axis in axes.items() if axis.role != BATCH] or list(axes)
