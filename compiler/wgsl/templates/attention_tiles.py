@@ -22,6 +22,7 @@ from nnjit_studio.compiler.wgsl.templates.attention_rows import (
     Score,
     batch_lines,
     declare_end,
+    key_lines,
     part_vectors,
     result_factor,
     rows_of,
@@ -35,8 +36,10 @@ def tiles_document(
     program: Program, a: Attention, candidate: GpuCandidate, kind: type[Tiles]
 ) -> KernelDocument:
     """The document of many queries; with ``split`` above 1 a second dispatch joins the parts."""
-    tile, rows = AttentionTile(a.depth, candidate), rows_of(a, candidate.vec)
-    made = kind(a, candidate, tile, *rows, Score(program, a, QUAD))
+    tile, (q, k, v) = AttentionTile(a.depth, candidate), rows_of(a, candidate.vec)
+    lines = key_lines(a, candidate.vec)
+    rows = (q, lines if lines.vectors else k, v)
+    made = kind(a, candidate, tile, *rows, Score(program, a, QUAD), lines.vectors)
     shader = Shader()
     finish = Finish(program, a.values, QUAD)
     for side in rows:
@@ -55,7 +58,8 @@ def tiles_document(
 
 @dataclass(frozen=True)
 class Tiles:
-    """The lines of one kernel."""
+    """The lines of one kernel; with ``blocks`` keys lie side by side and four are one load, so that
+    K is fetched as blocks of four keys by four elements of the head."""
 
     a: Attention
     c: GpuCandidate
@@ -64,6 +68,7 @@ class Tiles:
     k: Rows
     v: Rows
     score: Score
+    blocks: bool
 
     def declare(self, shader: Shader) -> None:
         """Functions of the module."""
@@ -94,7 +99,7 @@ class Tiles:
             *(f"var top{r} = {LOWEST};" for r in range(c.y0)),
             *(f"var total{r} = 0.0;" for r in range(c.y0)),
             *(f"var sum{r}_{i} = vec4<f32>();" for r in range(c.y0) for i in range(t.columns)),
-            *(f"var next{u} = vec4<f32>();" for u in range(t.turns) if t.ahead),
+            *(f"var next{u} = vec4<f32>();" for u in range(self._ahead_vectors) if t.ahead),
             *(self.fetch(self.k, begin) if t.ahead else []),
             *self.first_walk(),
             f"for (var step = 0u; step < {self.steps}u; step++) {{",
@@ -147,8 +152,62 @@ class Tiles:
         """What is done before the walk over K and V."""
         return []
 
+    @property
+    def _block_turns(self) -> int:
+        """Blocks of a tile of K that a thread fetches."""
+        return -(-self.tile.turns // QUAD)
+
+    @property
+    def _ahead_vectors(self) -> int:
+        return max(self.tile.turns, QUAD * self._block_turns * self.blocks)
+
+    def _block(self, turn: int, tile: str) -> list[str]:
+        """A thread's block of K: ``row<e>`` of four keys each, one for each element of the head.
+        Threads that have none load another's: a load under a condition would be waited for."""
+        c, t = self.c, self.tile
+        across = c.x1 // QUAD
+        block = plus("li", str(turn * c.threads))
+        if (turn + 1) * c.threads > across * t.quads:
+            block = f"min({block}, {across * t.quads - 1}u)"
+        keys = plus(times(tile, across), "across")
+        if self.ragged:
+            keys = f"min({keys}, {self.a.keys // QUAD - 1}u)"
+        rows = (plus(times("quad", QUAD), str(e)) for e in range(QUAD))
+        return [
+            f"let block = {block};",
+            f"let across = block % {across}u;",
+            f"let quad = block / {across}u;",
+            f"let keys = {keys};",
+            *(f"let row{e} = {self.k.quad(f'({row})', 'keys')};" for e, row in enumerate(rows)),
+        ]
+
+    def _store_block(self, turn: int, tile: str) -> list[str]:
+        """Turned, so that a key's four elements are a vector."""
+        c, t = self.c, self.tile
+        across = c.x1 // QUAD
+        rows = [f"next{QUAD * turn + e}" for e in range(QUAD)]
+        lines = [f"let block = {plus('li', str(turn * c.threads))};"]
+        lines.append(f"let at = block % {across}u * {t.pitch}u + block / {across}u;")
+        if not t.ahead:
+            lines = [*self._block(turn, tile), f"let at = across * {t.pitch}u + quad;"]
+            rows = [f"row{e}" for e in range(QUAD)]
+        for e, lane in enumerate("xyzw"):
+            value = ", ".join(f"{row}.{lane}" for row in rows)
+            lines.append(f"kv[{plus('at', str(e * across * t.pitch))}] = vec4<f32>({value});")
+        return self._guarded(lines, across * t.quads - turn * c.threads)
+
+    def _guarded(self, lines: list[str], rest: int) -> list[str]:
+        """Lines of the first ``rest`` threads."""
+        head = f"if (li < {rest}u) {{" if rest < self.c.threads else "{"
+        return [head, *indented(lines), "}"]
+
     def fetch(self, rows: Rows, tile: str) -> list[str]:
         lines = []
+        if rows is self.k and self.blocks:
+            for u in range(self._block_turns):
+                kept = [f"next{QUAD * u + e} = row{e};" for e in range(QUAD)]
+                lines += ["{", *indented([*self._block(u, tile), *kept]), "}"]
+            return lines
         for u in range(self.tile.turns):
             place, _, _ = self._place(rows, u)
             lines += ["{", *indented([*place, f"next{u} = {self._piece(rows, tile)};"]), "}"]
@@ -158,6 +217,10 @@ class Tiles:
         """A tile into workgroup memory: of K every fourth key side by side, of V in order."""
         c, t = self.c, self.tile
         lines = []
+        if rows is self.k and self.blocks:
+            for u in range(self._block_turns):
+                lines += self._store_block(u, tile)
+            return lines
         for u in range(t.turns):
             place, _, _ = self._place(rows, u)
             at = f"key * {t.quads}u + quad"
@@ -165,11 +228,7 @@ class Tiles:
                 at = f"(key % 4u * {c.x1 // QUAD}u + key / 4u) * {t.pitch}u + quad"
             value = f"next{u}" if t.ahead else self._piece(rows, tile)
             body = [*place, f"kv[{at}] = {value};"]
-            rest = c.x1 * t.quads - u * c.threads
-            if rest < c.threads:
-                lines += [f"if (li < {rest}u) {{", *indented(body), "}"]
-            else:
-                lines += ["{", *indented(body), "}"]
+            lines += self._guarded(body, c.x1 * t.quads - u * c.threads)
         return lines
 
     def _step(self) -> list[str]:
