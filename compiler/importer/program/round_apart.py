@@ -44,7 +44,8 @@ def _parts(call: ProgramCall) -> Iterator[ProgramCall]:
     wide = tuple(
         replace(v, name=f"{v.name}//f32", dtype="f32") if name in halves else v for name, v in pairs
     )
-    tensors = tuple("" if name in halves else t for name, t in zip(results, _tensors(call)))
+    named = zip(results, _tensors(call), strict=True)
+    tensors = tuple("" if name in halves else tensor for name, tensor in named)
     yield replace(
         call,
         program=_widened(program, halves),
@@ -101,10 +102,10 @@ def _copied(stage: Stage, buffers: Sequence[Buffer]) -> tuple[str, str] | None:
 
 
 def _rounding(value: Value) -> Program:
-    place = Var("i")
+    place, axes = Var("i"), (Axis("i", math.prod(value.shape)),)
     buffers = (
         Buffer("in0", "f32", value.shape, "input"),
         Buffer("out0", "f16", value.shape, "output"),
     )
     store = Store("out0", place, Cast(Load("in0", place), "f16"))
-    return Program("cast", buffers, (Stage("cast", (Axis("i", math.prod(value.shape)),), (store,)),))
+    return Program("cast", buffers, (Stage("cast", axes, (store,)),))

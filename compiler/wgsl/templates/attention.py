@@ -44,9 +44,9 @@ def attention_document(
     CompileError
         When the candidate does not fit.
     """
-    one = a.queries == 1
-    (_check_row if one else _check_tile)(a, candidate)
-    if one:
+    by_row = a.queries == 1 or (candidate.y1 == 1 and a.weight is None)
+    (_check_row if by_row else _check_tile)(a, candidate)
+    if by_row:
         document = row_document(program, a, candidate)
     else:
         document = tiles_document(program, a, candidate, RoundedTiles if a.weight else Tiles)

@@ -140,6 +140,9 @@ def test_keys_that_lie_side_by_side() -> None:
         (1, 40, True, replace(ROW, x0=4, x1=32, split=2)),
         (1, 75, False, replace(ROW, split=3)),
         (2, 40, True, None),
+        (7, 40, True, replace(ROW, x0=4, x1=32)),
+        (3, 44, True, replace(ROW, split=2)),
+        (5, 21, False, replace(ROW, split=2)),
         (9, 21, False, replace(TILE, vec=1)),
     ],
 )
