@@ -44,7 +44,7 @@ def attention_document(
     CompileError
         When the candidate does not fit.
     """
-    by_row = a.queries == 1 or (candidate.y1 == 1 and a.weight is None)
+    by_row = candidate.y1 == 1
     (_check_row if by_row else _check_tile)(a, candidate)
     if by_row:
         document = row_document(program, a, candidate)
@@ -87,7 +87,9 @@ def _check_tile(a: Attention, c: GpuCandidate) -> None:
 
 def _check_row(a: Attention, c: GpuCandidate) -> None:
     row = AttentionRow(a.depth, a.keys, c)
-    if (c.y0, c.y1) != (1, 1) or c.x0 > row.side or row.threads % SHARES or not row.whole:
+    if a.weight is not None:
+        raise CompileError("Rounded weights are made by tiles.", "Choose y1 above 1.")
+    if c.y0 != 1 or c.x0 > row.side or row.threads % SHARES or not row.whole:
         raise CompileError(
             f"One query of heads of {a.depth} is not made by {c}.",
             f"y0 and y1 are 1, x0 divides the head and is at most {row.side}, x1 is a multiple of "

@@ -49,6 +49,9 @@ ACROSS_CHOICES = (4, 8, 16, 32)
 DOWN_CHOICES = (2, 4, 8, 16, 32, 64)
 """Threads of one column."""
 SPLIT_CHOICES = (1, 2, 4, 8)
+FEW_QUERIES = 8
+"""Up to so many queries a head may have a workgroup for each: all read its keys, mostly from the
+cache, but nothing waits for a tile of keys to be turned in workgroup memory."""
 ROW_X0_CHOICES = (2, 4, 8)
 ROW_THREADS_CHOICES = (64, 128, 256)
 ROW_SPLIT_CHOICES = (1, 2, 4, 8, 16, 32)
@@ -159,8 +162,8 @@ class AttentionTile:
 
 @dataclass(frozen=True)
 class AttentionRow:
-    """Sizes that follow from the settings, for one query: ``x0`` keys of a thread are on their way
-    at once, ``x1`` of a workgroup."""
+    """Sizes that follow from the settings, for one query of a workgroup: ``x0`` keys of a thread are
+    on their way at once, ``x1`` of a workgroup."""
 
     depth: int
     keys: int
@@ -220,6 +223,10 @@ class AttentionProblem(GpuProblem):
     def few_rows(self) -> bool:
         return self.m == 1
 
+    def by_row(self, c: GpuCandidate) -> bool:
+        """Whether a workgroup has one query, with settings of :class:`AttentionRow`."""
+        return c.y1 == 1
+
     @property
     def family(self) -> str:
         return "gpu-row-attention" if self.few_rows else "gpu-attention"
@@ -239,14 +246,14 @@ class AttentionProblem(GpuProblem):
         return self.batch * -(-self.m // c.y1)
 
     def threads(self, c: GpuCandidate) -> int:
-        return self.row(c).threads if self.few_rows else c.threads
+        return self.row(c).threads if self.by_row(c) else c.threads
 
     def registers(self, c: GpuCandidate) -> int:
-        own = self.row(c).registers if self.few_rows else self.tile(c).registers
+        own = self.row(c).registers if self.by_row(c) else self.tile(c).registers
         return own + FIXED_REGISTERS
 
     def shared_bytes(self, c: GpuCandidate) -> int:
-        return self.row(c).shared_bytes if self.few_rows else self.tile(c).shared_bytes
+        return self.row(c).shared_bytes if self.by_row(c) else self.tile(c).shared_bytes
 
     def cost(self, c: GpuCandidate) -> float:
         # Counted from the WGSL, with what was fitted to products; of attention nothing was
@@ -257,7 +264,7 @@ class AttentionProblem(GpuProblem):
         if c.split > 1:
             sums = c.split * self.batch * self.m * self.depth
             second = SECOND_DISPATCH + 2 * sums * SUM_COST / self.gpu.cores
-        if self.few_rows:
+        if self.by_row(c):
             idle = math.sqrt(max(1.0, BUSY_ELEMENTS / (resident * c.x0 * QUAD)))
             work = self.row(c).part * self.depth * 2 * READ_COST * idle
             return each * (work + WORKGROUP_COST) + second
@@ -312,10 +319,11 @@ def attention_candidates(p: AttentionProblem) -> list[GpuCandidate]:
 
 
 def _grid(p: AttentionProblem) -> Iterator[GpuCandidate]:
-    if p.few_rows:
+    if p.m <= FEW_QUERIES:
         for x0, threads, parts in product(ROW_X0_CHOICES, ROW_THREADS_CHOICES, ROW_SPLIT_CHOICES):
             rows = 1 << (threads * QUAD // p.depth).bit_length() - 1
             yield GpuCandidate(x0, 1, 1, x0 * rows, 1, 1, parts)
+    if p.few_rows:
         return
     for x0, y0, across, down, parts in product(
         X0_CHOICES, Y0_CHOICES, ACROSS_CHOICES, DOWN_CHOICES, SPLIT_CHOICES
@@ -329,8 +337,8 @@ Rule = Callable[[GpuCandidate, AttentionProblem], tuple[bool, str]]
 def template(c: GpuCandidate, p: AttentionProblem) -> tuple[bool, str]:
     """What the templates can make; a row's threads share the columns of its result."""
     common = (c.r0, c.r1, c.vec) == (1, 1, QUAD)
-    if p.few_rows:
-        ok = common and (c.y0, c.y1) == (1, 1) and p.threads(c) % SHARES == 0
+    if p.by_row(c):
+        ok = common and c.y0 == 1 and p.m <= FEW_QUERIES and p.threads(c) % SHARES == 0
         ok = ok and c.x0 <= p.row(c).side and p.row(c).whole
         return ok, f"{p.row(c).side} threads read a key together"
     across = p.tile(c).across
@@ -349,9 +357,9 @@ def problem_size(c: GpuCandidate, p: AttentionProblem) -> tuple[bool, str]:
 def threads(c: GpuCandidate, p: AttentionProblem) -> tuple[bool, str]:
     """Heuristic 5: at most 256; whole warps, and of a tile as much for each."""
     count, warp = p.threads(c), p.gpu.warp
-    ok = count <= p.threads_limit and count % (SHARES if p.few_rows else warp) == 0
+    ok = count <= p.threads_limit and count % (SHARES if p.by_row(c) else warp) == 0
     text = f"Thread_block {count}, a multiple of warps of {warp}, at most {p.threads_limit}"
-    if p.few_rows:
+    if p.by_row(c):
         return ok, text
     pieces = c.x1 * p.tile(c).quads
     even = pieces % count == 0
