@@ -16,6 +16,7 @@ from nnjit_studio.errors import CompileError
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import DEFAULT_LIMITS
 from nnjit_studio.space.webgpu.attention import (
+    FEW_QUERIES,
     QUAD,
     SHARES,
     AttentionRow,
@@ -57,12 +58,13 @@ def attention_document(
 
 def guess(a: Attention) -> GpuCandidate:
     """Settings for attention that nobody tuned, good for any device."""
-    made = untuned_attention(a.dims)
+    by_row = a.queries <= FEW_QUERIES and a.weight is None
+    made = untuned_attention(a.dims, by_row)
     if a.weight is not None:
         return replace(made, split=1)
-    if a.queries > 1:
+    if not by_row:
         return made
-    most = min(MOST_PARTS, a.keys // made.x1, _GROUPS // a.batch)
+    most = min(MOST_PARTS, a.keys // made.x1, _GROUPS // (a.batch * a.queries))
     parts = 1 << max(0, most.bit_length() - 1)
     keys = sorted({min(made.x0, MOST_ON_THEIR_WAY), made.x0})
     ways = (replace(made, split=parts << more, x0=x0) for more in count() for x0 in keys)

@@ -304,13 +304,15 @@ def _problem(dims: tuple[int, ...], gpu: GpuProfile) -> AttentionProblem:
 
 
 @lru_cache(maxsize=1024)
-def untuned_attention(dims: tuple[int, ...]) -> GpuCandidate:
-    """Settings that run on every device: the best expected for a GPU of middle size."""
+def untuned_attention(dims: tuple[int, ...], by_row: bool) -> GpuCandidate:
+    """Settings that run on every device: the best expected for a GPU of middle size.
+
+    ``by_row`` is whether a workgroup has one query, not a tile of them.
+    """
     problem = _problem(dims, ANY_GPU)
-    found = attention_candidates(problem)
-    if found:
-        return found[0]
-    return GpuCandidate(4, 1, 1, 16, 1, 1) if problem.few_rows else GpuCandidate(4, 1, 1, 16, 8, 1)
+    grid = (c for c in _grid(problem) if problem.by_row(c) == by_row)
+    found = cheapest(grid, problem, RULES, 1)
+    return found[0] if found else GpuCandidate(4, 1, 1, 16, 1 if by_row else 8, 1)
 
 
 def attention_candidates(p: AttentionProblem) -> list[GpuCandidate]:

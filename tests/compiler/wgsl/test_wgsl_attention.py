@@ -121,10 +121,14 @@ def test_rounded_weights(candidate: GpuCandidate | None) -> None:
     assert off.max() <= 1.01 * largest and np.mean(off > NEAR * np.abs(exact).max()) < 0.01
 
 
-def test_rounded_weights_are_not_read_in_parts() -> None:
-    program = with_rounded_weights(attention(2, 13, 21, 32), 254.0)
+@pytest.mark.parametrize("queries", [3, 13])
+def test_rounded_weights_are_not_read_in_parts_or_by_query(queries: int) -> None:
+    program = with_rounded_weights(attention(2, queries, 21, 32), 254.0)
     with pytest.raises(CompileError, match="whole row"):
         from_template(program, replace(TILE, split=2), "wgsl")
+    with pytest.raises(CompileError, match="made by tiles"):
+        from_template(program, ROW, "wgsl")
+    assert from_template(program, None, "wgsl") is not None
 
 
 def test_keys_that_lie_side_by_side() -> None:
