@@ -162,8 +162,8 @@ class AttentionTile:
 
 @dataclass(frozen=True)
 class AttentionRow:
-    """Sizes that follow from the settings, for one query of a workgroup: ``x0`` keys of a thread are
-    on their way at once, ``x1`` of a workgroup."""
+    """Sizes that follow from the settings, where a workgroup has one query: ``x0`` keys of a thread
+    are on their way at once, ``x1`` of the workgroup."""
 
     depth: int
     keys: int

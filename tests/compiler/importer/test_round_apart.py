@@ -1,4 +1,4 @@
-"""A product or attention whose result the model gives in f16 keeps its template in both backends."""
+"""Products and attention whose result the model gives in f16 keep their templates."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from nnjit_studio.compiler.oracle.reference import evaluate
 from nnjit_studio.compiler.pipeline.wgsl import from_template
 from nnjit_studio.compiler.programs.attention import attention
 from nnjit_studio.compiler.recognize.attention import recognize_attention
-from nnjit_studio.compiler.wgsl.templates.attention import guess
+from nnjit_studio.compiler.wgsl.templates.attention.document import guess
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import DEFAULT_LIMITS

@@ -8,9 +8,9 @@ from itertools import count
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.recognize.attention import Attention
 from nnjit_studio.compiler.wgsl.core.document import Dispatch, KernelDocument
-from nnjit_studio.compiler.wgsl.templates.attention_rounded import RoundedTiles
-from nnjit_studio.compiler.wgsl.templates.attention_row import row_document
-from nnjit_studio.compiler.wgsl.templates.attention_tiles import Tiles, tiles_document
+from nnjit_studio.compiler.wgsl.templates.attention.rounded import RoundedTiles
+from nnjit_studio.compiler.wgsl.templates.attention.row import row_document
+from nnjit_studio.compiler.wgsl.templates.attention.tiles import Tiles, tiles_document
 from nnjit_studio.compiler.wgsl.templates.matmul import MOST_BINDINGS, check_threads
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.gpu_candidate import GpuCandidate

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from nnjit_studio.compiler.recognize.attention import Attention
 from nnjit_studio.compiler.wgsl.core.syntax import indented, plus, times
-from nnjit_studio.compiler.wgsl.templates.attention_rows import Rows
+from nnjit_studio.compiler.wgsl.templates.attention.rows import Rows
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.space.webgpu.attention import QUAD, AttentionTile
 

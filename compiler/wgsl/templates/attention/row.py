@@ -14,7 +14,7 @@ from nnjit_studio.compiler.recognize.attention import Attention
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument, Shader
 from nnjit_studio.compiler.wgsl.core.finish import Finish
 from nnjit_studio.compiler.wgsl.core.syntax import indented, plus, times
-from nnjit_studio.compiler.wgsl.templates.attention_rows import (
+from nnjit_studio.compiler.wgsl.templates.attention.rows import (
     LOWEST,
     Rows,
     Score,

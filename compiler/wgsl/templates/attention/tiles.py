@@ -16,7 +16,7 @@ from nnjit_studio.compiler.recognize.attention import Attention
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument, Shader
 from nnjit_studio.compiler.wgsl.core.finish import Finish
 from nnjit_studio.compiler.wgsl.core.syntax import indented, plus, times, vector
-from nnjit_studio.compiler.wgsl.templates.attention_rows import (
+from nnjit_studio.compiler.wgsl.templates.attention.rows import (
     LOWEST,
     Rows,
     Score,
@@ -28,7 +28,7 @@ from nnjit_studio.compiler.wgsl.templates.attention_rows import (
     rows_of,
     with_combine,
 )
-from nnjit_studio.compiler.wgsl.templates.attention_walk import Walk
+from nnjit_studio.compiler.wgsl.templates.attention.walk import Walk
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.space.webgpu.attention import QUAD, AttentionTile
 
