@@ -52,7 +52,7 @@ SPLIT_CHOICES = (1, 2, 4, 8)
 FEW_QUERIES = 8
 """Up to so many queries a head may have a workgroup for each: all read its keys, mostly from the
 cache, but nothing waits for a tile of keys to be turned in workgroup memory."""
-ROW_X0_CHOICES = (2, 4, 8)
+ROW_X0_CHOICES = (2, 4, 8, 16)
 ROW_THREADS_CHOICES = (64, 128, 256)
 ROW_SPLIT_CHOICES = (1, 2, 4, 8, 16, 32)
 MOST_CANDIDATES = 16
@@ -168,6 +168,8 @@ class AttentionRow:
     depth: int
     keys: int
     c: GpuCandidate
+    beside: bool | None = None
+    """Whether keys lie side by side; None where that is not known."""
 
     @property
     def side(self) -> int:
@@ -203,7 +205,8 @@ class AttentionRow:
     def dots(self) -> int:
         """Parts of sums in workgroup memory: of two steps, one spare a key, or of four keys
         that lie side by side a vector of each thread."""
-        return max(2 * self.c.x1 * (self.side + 1), 2 * QUAD * self.threads)
+        along, beside = 2 * self.c.x1 * (self.side + 1), 2 * QUAD * self.threads
+        return {True: beside, False: along, None: max(along, beside)}[self.beside]
 
     @property
     def shared_bytes(self) -> int:
@@ -304,15 +307,12 @@ def _problem(dims: tuple[int, ...], gpu: GpuProfile) -> AttentionProblem:
 
 
 @lru_cache(maxsize=1024)
-def untuned_attention(dims: tuple[int, ...], by_row: bool) -> GpuCandidate:
-    """Settings that run on every device: the best expected for a GPU of middle size.
-
-    ``by_row`` is whether a workgroup has one query, not a tile of them.
-    """
+def untuned_attention(dims: tuple[int, ...]) -> GpuCandidate:
+    """Settings of tiles that run on every device: the best expected for a GPU of middle size."""
     problem = _problem(dims, ANY_GPU)
-    grid = (c for c in _grid(problem) if problem.by_row(c) == by_row)
-    found = cheapest(grid, problem, RULES, 1)
-    return found[0] if found else GpuCandidate(4, 1, 1, 16, 1 if by_row else 8, 1)
+    tiles = (c for c in _grid(problem) if not problem.by_row(c))
+    found = cheapest(tiles, problem, RULES, 1)
+    return found[0] if found else GpuCandidate(4, 1, 1, 16, 8, 1)
 
 
 def attention_candidates(p: AttentionProblem) -> list[GpuCandidate]:

@@ -72,7 +72,7 @@ def test_untuned_settings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("heads", "keys", "parts"), [(32, 520, 8), (32, 100, 2), (4, 20, 1), (64, 520, 4), (512, 99, 1)]
+    ("heads", "keys", "parts"), [(32, 520, 6), (32, 100, 4), (4, 20, 1), (64, 520, 4), (512, 99, 1)]
 )
 def test_an_untuned_query_is_read_in_parts_until_there_are_many_workgroups(
     heads: int, keys: int, parts: int
@@ -81,13 +81,24 @@ def test_an_untuned_query_is_read_in_parts_until_there_are_many_workgroups(
     assert subject is not None and guess(subject).split == parts
 
 
-@pytest.mark.parametrize("keys", [392, 1024, 4096])
-@pytest.mark.parametrize("heads", [32, 512])
-def test_an_untuned_query_fits_any_device(heads: int, keys: int) -> None:
-    made = guess(recognize_attention(attention(heads, 1, keys, 128)))
-    row = AttentionRow(128, keys, made)
-    assert made.x0 <= 4
-    assert row.shared_bytes <= DEFAULT_LIMITS["maxComputeWorkgroupStorageSize"]
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("queries", [1, 7])
+@pytest.mark.parametrize("depth", [16, 80, 128])
+def test_few_untuned_queries_fit_any_device(depth: int, queries: int, transposed: bool) -> None:
+    for heads, keys in ((2, 20), (32, 392), (512, 1024), (1, 4096)):
+        subject = recognize_attention(attention(heads, queries, keys, depth, transposed=transposed))
+        assert subject is not None
+        made = guess(subject)
+        row = AttentionRow(depth, keys, made, transposed)
+        assert row.shared_bytes <= DEFAULT_LIMITS["maxComputeWorkgroupStorageSize"]
+        assert row.threads <= DEFAULT_LIMITS["maxComputeInvocationsPerWorkgroup"]
+
+
+def test_few_keys_that_lie_side_by_side_take_one_dispatch() -> None:
+    program = stored_as(attention(2, 7, 264, 64, transposed=True, mask="keys"), "in1", "f16")
+    document = from_template(program, None, "wgsl")
+    assert document is not None and len(document.dispatches) == 1
+    check(program)
 
 
 @pytest.mark.parametrize(
