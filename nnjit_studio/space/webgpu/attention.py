@@ -316,8 +316,13 @@ def untuned_attention(dims: tuple[int, ...]) -> GpuCandidate:
 
 
 def attention_candidates(p: AttentionProblem) -> list[GpuCandidate]:
-    """What every rule accepts, the fastest expected first, the best of them."""
-    return cheapest(_grid(p), p, RULES, MOST_CANDIDATES)
+    """What every rule accepts, the fastest expected first, the best of them; of few queries as many
+    with a workgroup each as with a tile, which no cost tells apart yet."""
+    if not 1 < p.m <= FEW_QUERIES:
+        return cheapest(_grid(p), p, RULES, MOST_CANDIDATES)
+    kinds = [[c for c in _grid(p) if p.by_row(c) == kind] for kind in (True, False)]
+    halves = (cheapest(kind, p, RULES, MOST_CANDIDATES // 2) for kind in kinds)
+    return sorted((c for half in halves for c in half), key=lambda c: (p.cost(c), c))
 
 
 def _grid(p: AttentionProblem) -> Iterator[GpuCandidate]:
@@ -327,8 +332,9 @@ def _grid(p: AttentionProblem) -> Iterator[GpuCandidate]:
             yield GpuCandidate(x0, 1, 1, x0 * rows, 1, 1, parts)
     if p.few_rows:
         return
+    splits = ROW_SPLIT_CHOICES if p.m <= FEW_QUERIES else SPLIT_CHOICES
     for x0, y0, across, down, parts in product(
-        X0_CHOICES, Y0_CHOICES, ACROSS_CHOICES, DOWN_CHOICES, SPLIT_CHOICES
+        X0_CHOICES, Y0_CHOICES, ACROSS_CHOICES, DOWN_CHOICES, splits
     ):
         yield GpuCandidate(x0, y0, 1, x0 * across, y0 * down, 1, parts)
 
