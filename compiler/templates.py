@@ -46,13 +46,8 @@ from nnjit_studio.compiler.schedule.recurrent import schedule_recurrent
 from nnjit_studio.compiler.schedule.softmax import schedule_softmax
 from nnjit_studio.compiler.schedule.winograd import schedule_winograd
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument
-from nnjit_studio.compiler.wgsl.templates import (
-    attention,
-    conv2d,
-    matmul,
-    matmul_blocks,
-    matmul_int8,
-)
+from nnjit_studio.compiler.wgsl.templates import conv2d, matmul, matmul_blocks, matmul_int8
+from nnjit_studio.compiler.wgsl.templates.attention import document as attention
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records import GPU_TIERS
 from nnjit_studio.records.candidate import Candidate

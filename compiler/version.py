@@ -3,5 +3,5 @@
 COMPILER_VERSION = "18"
 """Raised with every change that alters the bytes of some kernel."""
 
-GPU_COMPILER_VERSION = "12"
+GPU_COMPILER_VERSION = "13"
 """The same for kernels of the GPU tiers."""

@@ -25,6 +25,7 @@ from nnjit_studio.compiler.importer.program.half_weights import keep_halves
 from nnjit_studio.compiler.importer.program.keep_whole import keep_whole
 from nnjit_studio.compiler.importer.program.merge_products import merge_products
 from nnjit_studio.compiler.importer.program.merge_siblings import merge_siblings
+from nnjit_studio.compiler.importer.program.round_apart import round_apart
 from nnjit_studio.compiler.importer.program.share_scales import share_scales
 from nnjit_studio.compiler.importer.program.split_columns import split_columns
 from nnjit_studio.compiler.importer.program.take_views import take_views
@@ -251,6 +252,7 @@ CALL_PASSES: Stage[ImportedCalls] = Stage(
             "a 4-bit product of one row makes the row itself, be it a norm or a gate",
             _fuse_rows,
         ),
+        ("round_apart", lambda calls, imports: round_apart(calls)),
         ("winograd", _winograd),
         ("keep_whole", lambda calls, imports: keep_whole(calls)),
         ("share_scales", lambda calls, imports: share_scales(calls)),

@@ -49,8 +49,16 @@ def test_many_keys_of_one_query_are_split_and_many_workgroups_are_not() -> None:
     assert all(c.split == 1 for c in attention_candidates(busy))
 
 
-@pytest.mark.parametrize("dims", [(12, 128, 128, 32), (32, 512, 512, 128), (12, 1, 1024, 80)])
+@pytest.mark.parametrize("dims", [(12, 128, 128, 32), (32, 512, 512, 128), (2, 7, 264, 64)])
 def test_untuned_settings_fit_every_device(dims: tuple[int, ...]) -> None:
     c, problem = untuned_attention(dims), attention_problem(workload(*dims), HOPPER)
     assert problem.shared_bytes(c) <= DEFAULT_LIMITS["maxComputeWorkgroupStorageSize"]
     assert problem.threads(c) <= DEFAULT_LIMITS["maxComputeInvocationsPerWorkgroup"]
+    assert not problem.by_row(c)
+
+
+def test_few_queries_may_have_a_workgroup_each_and_many_may_not() -> None:
+    one = GpuCandidate(4, 1, 1, 64, 1, 1)
+    few, many = (attention_problem(workload(2, m, 264, 64), HOPPER) for m in (7, 9))
+    assert template(one, few)[0] and not template(one, many)[0]
+    assert {c.y1 == 1 for c in attention_candidates(few)} == {True, False}

@@ -14,6 +14,7 @@ from nnjit_studio.compiler.recognize.attention import Attention, recognize_atten
 from nnjit_studio.compiler.recognize.softmax import recognize_softmax
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, is_append
 from nnjit_studio.space.wasm.attention import ATTENTION
+from nnjit_studio.space.webgpu.attention import FEW_QUERIES
 
 WIDE, MANY_KEYS = 96, 256
 """Wider heads over more keys stay three calls: on a GPU a tile's results crowd the registers and
@@ -24,7 +25,7 @@ and 584 keys take 78 us, one takes 219 (first guesses; over 520 keys the best of
 
 def pays(a: Attention) -> bool:
     """Whether one kernel is expected to be faster than three."""
-    return a.queries == 1 or a.depth <= WIDE or a.keys <= MANY_KEYS
+    return a.queries <= FEW_QUERIES or a.depth <= WIDE or a.keys <= MANY_KEYS
 
 
 def fuse_attention(calls: ImportedCalls, root: Mapping[str, str]) -> ImportedCalls:

@@ -16,6 +16,8 @@ from nnjit_studio.compiler.tvm_adapter import ImportedCalls, Origin, ProgramCall
 
 MOST_ELEMENTS = 1 << 16
 """Of a result; larger ones are worth a kernel of their own."""
+MOST_OF_A_WORKGROUP = 1 << 11
+"""Elements of all results, where their extents differ: on a GPU a workgroup makes them."""
 _FLOATS = ("f32", "f16")
 _MOST_BUFFERS = 8
 """Those of a dispatch that every GPU can bind."""
@@ -46,7 +48,9 @@ def _runs(calls: Sequence[ProgramCall], root: Mapping[str, str]) -> Iterator[lis
 
 def _joins(run: Sequence[ProgramCall], call: ProgramCall, root: Mapping[str, str]) -> bool:
     first = run[0]
-    if not (_is_small(first) and _is_small(call) and _extents(first) == _extents(call)):
+    if not (_is_small(first) and _is_small(call)):
+        return False
+    if _extents(first) != _extents(call) and not _fits_workgroups([*run, call]):
         return False
     given = {v.name for c in run for v in c.inputs}
     made = {root.get(v.name, v.name) for c in run for v in c.outputs}
@@ -62,6 +66,15 @@ def _is_small(call: ProgramCall) -> bool:
     small = all(math.prod(v.shape) <= MOST_ELEMENTS and v.dtype in _FLOATS for v in call.outputs)
     plain = roles == {"input", "output"} and bool(call.program.stages)
     return small and plain and is_pointwise(call.program)
+
+
+def _fits_workgroups(run: Sequence[ProgramCall]) -> bool:
+    """Whether calls of several extents leave a workgroup for each point of a common leading axis
+    little to do."""
+    leading = {tuple(extents[:1]) for call in run for extents in _extents(call)}
+    (rows,) = leading.pop() or (1,) if len(leading) == 1 else (1,)
+    results = sum(math.prod(v.shape) for call in run for v in call.outputs)
+    return results <= rows * MOST_OF_A_WORKGROUP
 
 
 def _extents(call: ProgramCall) -> list[list[int]]:

@@ -49,7 +49,10 @@ ACROSS_CHOICES = (4, 8, 16, 32)
 DOWN_CHOICES = (2, 4, 8, 16, 32, 64)
 """Threads of one column."""
 SPLIT_CHOICES = (1, 2, 4, 8)
-ROW_X0_CHOICES = (2, 4, 8)
+FEW_QUERIES = 8
+"""Up to so many queries a head may have a workgroup for each: all read its keys, mostly from the
+cache, but nothing waits for a tile of keys to be turned in workgroup memory."""
+ROW_X0_CHOICES = (2, 4, 8, 16)
 ROW_THREADS_CHOICES = (64, 128, 256)
 ROW_SPLIT_CHOICES = (1, 2, 4, 8, 16, 32)
 MOST_CANDIDATES = 16
@@ -159,12 +162,14 @@ class AttentionTile:
 
 @dataclass(frozen=True)
 class AttentionRow:
-    """Sizes that follow from the settings, for one query: ``x0`` keys of a thread are on their way
-    at once, ``x1`` of a workgroup."""
+    """Sizes that follow from the settings, where a workgroup has one query: ``x0`` keys of a thread
+    are on their way at once, ``x1`` of the workgroup."""
 
     depth: int
     keys: int
     c: GpuCandidate
+    beside: bool | None = None
+    """Whether keys lie side by side; None where that is not known."""
 
     @property
     def side(self) -> int:
@@ -200,7 +205,8 @@ class AttentionRow:
     def dots(self) -> int:
         """Parts of sums in workgroup memory: of two steps, one spare a key, or of four keys
         that lie side by side a vector of each thread."""
-        return max(2 * self.c.x1 * (self.side + 1), 2 * QUAD * self.threads)
+        along, beside = 2 * self.c.x1 * (self.side + 1), 2 * QUAD * self.threads
+        return {True: beside, False: along, None: max(along, beside)}[self.beside]
 
     @property
     def shared_bytes(self) -> int:
@@ -219,6 +225,10 @@ class AttentionProblem(GpuProblem):
     @property
     def few_rows(self) -> bool:
         return self.m == 1
+
+    def by_row(self, c: GpuCandidate) -> bool:
+        """Whether a workgroup has one query, with settings of :class:`AttentionRow`."""
+        return c.y1 == 1
 
     @property
     def family(self) -> str:
@@ -239,14 +249,14 @@ class AttentionProblem(GpuProblem):
         return self.batch * -(-self.m // c.y1)
 
     def threads(self, c: GpuCandidate) -> int:
-        return self.row(c).threads if self.few_rows else c.threads
+        return self.row(c).threads if self.by_row(c) else c.threads
 
     def registers(self, c: GpuCandidate) -> int:
-        own = self.row(c).registers if self.few_rows else self.tile(c).registers
+        own = self.row(c).registers if self.by_row(c) else self.tile(c).registers
         return own + FIXED_REGISTERS
 
     def shared_bytes(self, c: GpuCandidate) -> int:
-        return self.row(c).shared_bytes if self.few_rows else self.tile(c).shared_bytes
+        return self.row(c).shared_bytes if self.by_row(c) else self.tile(c).shared_bytes
 
     def cost(self, c: GpuCandidate) -> float:
         # Counted from the WGSL, with what was fitted to products; of attention nothing was
@@ -257,7 +267,7 @@ class AttentionProblem(GpuProblem):
         if c.split > 1:
             sums = c.split * self.batch * self.m * self.depth
             second = SECOND_DISPATCH + 2 * sums * SUM_COST / self.gpu.cores
-        if self.few_rows:
+        if self.by_row(c):
             idle = math.sqrt(max(1.0, BUSY_ELEMENTS / (resident * c.x0 * QUAD)))
             work = self.row(c).part * self.depth * 2 * READ_COST * idle
             return each * (work + WORKGROUP_COST) + second
@@ -298,27 +308,33 @@ def _problem(dims: tuple[int, ...], gpu: GpuProfile) -> AttentionProblem:
 
 @lru_cache(maxsize=1024)
 def untuned_attention(dims: tuple[int, ...]) -> GpuCandidate:
-    """Settings that run on every device: the best expected for a GPU of middle size."""
+    """Settings of tiles that run on every device: the best expected for a GPU of middle size."""
     problem = _problem(dims, ANY_GPU)
-    found = attention_candidates(problem)
-    if found:
-        return found[0]
-    return GpuCandidate(4, 1, 1, 16, 1, 1) if problem.few_rows else GpuCandidate(4, 1, 1, 16, 8, 1)
+    tiles = (c for c in _grid(problem) if not problem.by_row(c))
+    found = cheapest(tiles, problem, RULES, 1)
+    return found[0] if found else GpuCandidate(4, 1, 1, 16, 8, 1)
 
 
 def attention_candidates(p: AttentionProblem) -> list[GpuCandidate]:
-    """What every rule accepts, the fastest expected first, the best of them."""
-    return cheapest(_grid(p), p, RULES, MOST_CANDIDATES)
+    """What every rule accepts, the fastest expected first, the best of them; of few queries as many
+    with a workgroup each as with a tile, which no cost tells apart yet."""
+    if not 1 < p.m <= FEW_QUERIES:
+        return cheapest(_grid(p), p, RULES, MOST_CANDIDATES)
+    kinds = [[c for c in _grid(p) if p.by_row(c) == kind] for kind in (True, False)]
+    halves = (cheapest(kind, p, RULES, MOST_CANDIDATES // 2) for kind in kinds)
+    return sorted((c for half in halves for c in half), key=lambda c: (p.cost(c), c))
 
 
 def _grid(p: AttentionProblem) -> Iterator[GpuCandidate]:
-    if p.few_rows:
+    if p.m <= FEW_QUERIES:
         for x0, threads, parts in product(ROW_X0_CHOICES, ROW_THREADS_CHOICES, ROW_SPLIT_CHOICES):
             rows = 1 << (threads * QUAD // p.depth).bit_length() - 1
             yield GpuCandidate(x0, 1, 1, x0 * rows, 1, 1, parts)
+    if p.few_rows:
         return
+    splits = ROW_SPLIT_CHOICES if p.m <= FEW_QUERIES else SPLIT_CHOICES
     for x0, y0, across, down, parts in product(
-        X0_CHOICES, Y0_CHOICES, ACROSS_CHOICES, DOWN_CHOICES, SPLIT_CHOICES
+        X0_CHOICES, Y0_CHOICES, ACROSS_CHOICES, DOWN_CHOICES, splits
     ):
         yield GpuCandidate(x0, y0, 1, x0 * across, y0 * down, 1, parts)
 
@@ -329,8 +345,8 @@ Rule = Callable[[GpuCandidate, AttentionProblem], tuple[bool, str]]
 def template(c: GpuCandidate, p: AttentionProblem) -> tuple[bool, str]:
     """What the templates can make; a row's threads share the columns of its result."""
     common = (c.r0, c.r1, c.vec) == (1, 1, QUAD)
-    if p.few_rows:
-        ok = common and (c.y0, c.y1) == (1, 1) and p.threads(c) % SHARES == 0
+    if p.by_row(c):
+        ok = common and c.y0 == 1 and p.m <= FEW_QUERIES and p.threads(c) % SHARES == 0
         ok = ok and c.x0 <= p.row(c).side and p.row(c).whole
         return ok, f"{p.row(c).side} threads read a key together"
     across = p.tile(c).across
@@ -349,9 +365,9 @@ def problem_size(c: GpuCandidate, p: AttentionProblem) -> tuple[bool, str]:
 def threads(c: GpuCandidate, p: AttentionProblem) -> tuple[bool, str]:
     """Heuristic 5: at most 256; whole warps, and of a tile as much for each."""
     count, warp = p.threads(c), p.gpu.warp
-    ok = count <= p.threads_limit and count % (SHARES if p.few_rows else warp) == 0
+    ok = count <= p.threads_limit and count % (SHARES if p.by_row(c) else warp) == 0
     text = f"Thread_block {count}, a multiple of warps of {warp}, at most {p.threads_limit}"
-    if p.few_rows:
+    if p.by_row(c):
         return ok, text
     pieces = c.x1 * p.tile(c).quads
     even = pieces % count == 0

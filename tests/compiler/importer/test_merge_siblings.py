@@ -9,6 +9,7 @@ import pytest
 from onnx import helper
 from onnx_models import save
 from test_importer import check_against_onnxruntime
+from wgsl_harness import check_document
 
 from nnjit_studio.compiler.importer import BuiltModel, import_model
 from nnjit_studio.compiler.importer.program import merge_siblings
@@ -22,7 +23,9 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Store,
     Var,
 )
+from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
+from nnjit_studio.compiler.wgsl.core.document import KernelDocument
 
 pytestmark = pytest.mark.filterwarnings("ignore:Renaming name")
 
@@ -52,11 +55,21 @@ def test_slices_of_one_value_are_one_kernel(tmp_path: Path) -> None:
     assert node.outputs == ("y0", "y1")
 
 
-def test_other_sizes_and_large_results_stay_apart(
+def test_few_elements_of_other_sizes_are_one_dispatch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = import_model(two_slices(tmp_path / "other.onnx", tail=5), tmp_path / "w.bin")
-    assert len(calls(other)) == 2
+    path = two_slices(tmp_path / "other.onnx", tail=5)
+    feeds = {"x": np.random.default_rng(1).standard_normal((6, 9)).astype(np.float32)}
+    built = check_against_onnxruntime(path, feeds)
+    (workload,) = calls(built)
+    document = compile_wgsl(built.programs[workload], None, "wgsl").data
+    assert len(KernelDocument.from_bytes(document).dispatches) == 1
+    check_document(built.programs[workload], KernelDocument.from_bytes(document))
+    monkeypatch.setattr(merge_siblings, "MOST_OF_A_WORKGROUP", 8)
+    assert len(calls(import_model(path, tmp_path / "w.bin"))) == 2, "6 rows of 4 and 5"
+
+
+def test_large_results_stay_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merge_siblings, "MOST_ELEMENTS", 23)
     large = import_model(two_slices(tmp_path / "large.onnx"), tmp_path / "w.bin")
     assert len(calls(large)) == 2

@@ -17,7 +17,7 @@ from nnjit_studio.compiler.oracle.reference import evaluate
 from nnjit_studio.compiler.pipeline.wgsl import from_template
 from nnjit_studio.compiler.programs.attention import attention
 from nnjit_studio.compiler.recognize.attention import recognize_attention
-from nnjit_studio.compiler.wgsl.templates.attention import guess
+from nnjit_studio.compiler.wgsl.templates.attention.document import guess
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.records.gpu_profile import DEFAULT_LIMITS
@@ -72,7 +72,7 @@ def test_untuned_settings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("heads", "keys", "parts"), [(32, 520, 8), (32, 100, 2), (4, 20, 1), (64, 520, 4), (512, 99, 1)]
+    ("heads", "keys", "parts"), [(32, 520, 6), (32, 100, 4), (4, 20, 1), (64, 520, 4), (512, 99, 1)]
 )
 def test_an_untuned_query_is_read_in_parts_until_there_are_many_workgroups(
     heads: int, keys: int, parts: int
@@ -81,13 +81,24 @@ def test_an_untuned_query_is_read_in_parts_until_there_are_many_workgroups(
     assert subject is not None and guess(subject).split == parts
 
 
-@pytest.mark.parametrize("keys", [392, 1024, 4096])
-@pytest.mark.parametrize("heads", [32, 512])
-def test_an_untuned_query_fits_any_device(heads: int, keys: int) -> None:
-    made = guess(recognize_attention(attention(heads, 1, keys, 128)))
-    row = AttentionRow(128, keys, made)
-    assert made.x0 <= 4
-    assert row.shared_bytes <= DEFAULT_LIMITS["maxComputeWorkgroupStorageSize"]
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("queries", [1, 7])
+@pytest.mark.parametrize("depth", [16, 80, 128])
+def test_few_untuned_queries_fit_any_device(depth: int, queries: int, transposed: bool) -> None:
+    for heads, keys in ((2, 20), (32, 392), (512, 1024), (1, 4096)):
+        subject = recognize_attention(attention(heads, queries, keys, depth, transposed=transposed))
+        assert subject is not None
+        made = guess(subject)
+        row = AttentionRow(depth, keys, made, transposed)
+        assert row.shared_bytes <= DEFAULT_LIMITS["maxComputeWorkgroupStorageSize"]
+        assert row.threads <= DEFAULT_LIMITS["maxComputeInvocationsPerWorkgroup"]
+
+
+def test_few_keys_that_lie_side_by_side_take_one_dispatch() -> None:
+    program = stored_as(attention(2, 7, 264, 64, transposed=True, mask="keys"), "in1", "f16")
+    document = from_template(program, None, "wgsl")
+    assert document is not None and len(document.dispatches) == 1
+    check(program)
 
 
 @pytest.mark.parametrize(
@@ -121,10 +132,14 @@ def test_rounded_weights(candidate: GpuCandidate | None) -> None:
     assert off.max() <= 1.01 * largest and np.mean(off > NEAR * np.abs(exact).max()) < 0.01
 
 
-def test_rounded_weights_are_not_read_in_parts() -> None:
-    program = with_rounded_weights(attention(2, 13, 21, 32), 254.0)
+@pytest.mark.parametrize("queries", [3, 13])
+def test_rounded_weights_are_not_read_in_parts_or_by_query(queries: int) -> None:
+    program = with_rounded_weights(attention(2, queries, 21, 32), 254.0)
     with pytest.raises(CompileError, match="whole row"):
         from_template(program, replace(TILE, split=2), "wgsl")
+    with pytest.raises(CompileError, match="made by tiles"):
+        from_template(program, ROW, "wgsl")
+    assert from_template(program, None, "wgsl") is not None
 
 
 def test_keys_that_lie_side_by_side() -> None:
@@ -140,6 +155,9 @@ def test_keys_that_lie_side_by_side() -> None:
         (1, 40, True, replace(ROW, x0=4, x1=32, split=2)),
         (1, 75, False, replace(ROW, split=3)),
         (2, 40, True, None),
+        (7, 40, True, replace(ROW, x0=4, x1=32)),
+        (3, 44, True, replace(ROW, split=2)),
+        (5, 21, False, replace(ROW, split=2)),
         (9, 21, False, replace(TILE, vec=1)),
     ],
 )

@@ -14,7 +14,7 @@ from nnjit_studio.compiler.recognize.attention import Attention
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument, Shader
 from nnjit_studio.compiler.wgsl.core.finish import Finish
 from nnjit_studio.compiler.wgsl.core.syntax import indented, plus, times
-from nnjit_studio.compiler.wgsl.templates.attention_rows import (
+from nnjit_studio.compiler.wgsl.templates.attention.rows import (
     LOWEST,
     Rows,
     Score,
@@ -49,7 +49,7 @@ def row_document(program: Program, a: Attention, candidate: GpuCandidate) -> Ker
     shader.workgroup("shares", f"array<f32, {row.threads}>")
     shader.workgroup("tops", f"array<f32, {SHARES}>")
     shader.workgroup("sums", f"array<vec4<f32>, {row.threads}>")
-    workgroups = (candidate.split, 1, a.batch)
+    workgroups = (candidate.split, a.queries, a.batch)
     main = shader.dispatch(row.threads, workgroups, made.body(finish))
     return with_combine(program, a, candidate.split, main)
 
@@ -77,6 +77,7 @@ class _Row:
         end = self._keep() if self.c.split > 1 else self._finished(finish)
         return [
             "let batch = wg.z;",
+            "let query = wg.y;",
             *batch_lines(self.a),
             f"let begin = wg.x * {r.part}u;",
             f"let lane = li % {r.side}u;",
@@ -101,25 +102,25 @@ class _Row:
     def _scores(self) -> list[str]:
         r, c = self.row, self.c
         pitch = r.side + 1
-        query = f"let query = {self.q.quad('0u', 'lane')};"
+        asked = f"let asked = {self.q.quad('query', 'lane')};"
         inner = [
             f"let key{u} = {self.k.quad(self._there(self._place(u)), 'lane')};" for u in range(c.x0)
         ]
         inner.append(f"let half = step % 2u * {c.x1 * pitch}u;")
         for u in range(c.x0):
             at = plus("half", times(f"({plus('row', str(u * r.rows))})", pitch), "lane")
-            inner.append(f"dots[{at}] = dot(query, key{u});")
+            inner.append(f"dots[{at}] = dot(asked, key{u});")
         place = plus(times("step", c.x1), "li")
         inner += [
             "workgroupBarrier();",
             f"if (li < {c.x1}u) {{",
             "  var sum = 0.0;",
             f"  for (var i = 0u; i < {r.side}u; i++) {{ sum += dots[half + li * {pitch}u + i]; }}",
-            f"  scores[{place}] = {self.score.call('0u', self._there(place), 'sum')};",
+            f"  scores[{place}] = {self.score.call('query', self._there(place), 'sum')};",
             "}",
         ]
         loop = f"for (var step = 0u; step < {r.steps}u; step++) {{"
-        return [query, loop, *indented(inner), "}"]
+        return [asked, loop, *indented(inner), "}"]
 
     def _scores_beside(self) -> list[str]:
         """A thread takes four keys and ``x0`` elements of the head; slices of it are added."""
@@ -140,13 +141,13 @@ class _Row:
             inner.append(f"let key{u} = {value};")
         inner += [
             f"let half = step % 2u * {r.threads}u;",
-            f"dots[half + li] = {' + '.join(f'query{u} * key{u}' for u in range(c.x0))};",
+            f"dots[half + li] = {' + '.join(f'asked{u} * key{u}' for u in range(c.x0))};",
             "workgroupBarrier();",
             f"if (li < {across}u) {{",
             "  var sum = vec4<f32>();",
             f"  for (var i = 0u; i < {self.a.depth // c.x0}u; i++) "
             f"{{ sum += dots[half + i * {across}u + li]; }}",
-            f"  let scored = {self.score.call('0u', 'first', 'sum')};",
+            f"  let scored = {self.score.call('query', 'first', 'sum')};",
             f"  let at = {plus(times('step', c.x1), times('li', QUAD))};",
             *(f"  scores[{plus('at', str(e))}] = scored.{lane};" for e, lane in enumerate("xyzw")),
             "}",
@@ -154,7 +155,7 @@ class _Row:
         return [
             f"let quad = li % {across}u;",
             f"let slice = li / {across}u;",
-            *(f"let query{u} = {self._query(element)};" for u, element in enumerate(elements)),
+            *(f"let asked{u} = {self._query(element)};" for u, element in enumerate(elements)),
             f"for (var step = 0u; step < {r.steps}u; step++) {{",
             *indented(inner),
             "}",
@@ -162,7 +163,7 @@ class _Row:
 
     def _query(self, element: str) -> str:
         quad, lane = f"({element}) / 4u", f"({element}) % 4u"
-        return f"{self.q.quad('0u', f'({quad})')}[{lane}]"
+        return f"{self.q.quad('query', f'({quad})')}[{lane}]"
 
     def _four_keys(self, element: str) -> str:
         """Four keys from ``first`` on, of which some may not be there."""
@@ -258,12 +259,13 @@ class _Row:
         return [
             *self._all_rows(),
             f"result *= {result_factor(self.a, 'total')};",
-            *finish.call("finish", "0u", "li * 4u", "result"),
+            *finish.call("finish", "query", "li * 4u", "result"),
         ]
 
     def _keep(self) -> list[str]:
         vectors = part_vectors(self.a)
-        first = times(f"(wg.x * {self.a.batch}u + wg.z)", vectors)
+        rows = plus(times("wg.x", self.a.batch * self.a.queries), times("wg.z", self.a.queries))
+        first = times(f"({plus(rows, 'query')})", vectors)
         return [
             *self._all_rows(),
             f"parts[{plus(first, 'li')}] = result;",

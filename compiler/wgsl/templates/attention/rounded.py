@@ -12,7 +12,7 @@ from nnjit_studio.compiler.wgsl.core.document import Shader
 from nnjit_studio.compiler.wgsl.core.functions import used_functions
 from nnjit_studio.compiler.wgsl.core.syntax import indented
 from nnjit_studio.compiler.wgsl.core.values import Block, Context
-from nnjit_studio.compiler.wgsl.templates.attention_tiles import Tiles
+from nnjit_studio.compiler.wgsl.templates.attention.tiles import Tiles
 
 
 class RoundedTiles(Tiles):

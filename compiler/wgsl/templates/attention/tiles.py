@@ -16,17 +16,19 @@ from nnjit_studio.compiler.recognize.attention import Attention
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument, Shader
 from nnjit_studio.compiler.wgsl.core.finish import Finish
 from nnjit_studio.compiler.wgsl.core.syntax import indented, plus, times, vector
-from nnjit_studio.compiler.wgsl.templates.attention_rows import (
+from nnjit_studio.compiler.wgsl.templates.attention.rows import (
     LOWEST,
     Rows,
     Score,
     batch_lines,
     declare_end,
+    key_lines,
     part_vectors,
     result_factor,
     rows_of,
     with_combine,
 )
+from nnjit_studio.compiler.wgsl.templates.attention.walk import Walk
 from nnjit_studio.records.gpu_candidate import GpuCandidate
 from nnjit_studio.space.webgpu.attention import QUAD, AttentionTile
 
@@ -35,8 +37,10 @@ def tiles_document(
     program: Program, a: Attention, candidate: GpuCandidate, kind: type[Tiles]
 ) -> KernelDocument:
     """The document of many queries; with ``split`` above 1 a second dispatch joins the parts."""
-    tile, rows = AttentionTile(a.depth, candidate), rows_of(a, candidate.vec)
-    made = kind(a, candidate, tile, *rows, Score(program, a, QUAD))
+    tile, (q, k, v) = AttentionTile(a.depth, candidate), rows_of(a, candidate.vec)
+    lines = key_lines(a, candidate.vec)
+    rows = (q, lines if lines.vectors else k, v)
+    made = kind(a, candidate, tile, rows[1], v, lines.vectors, q, Score(program, a, QUAD))
     shader = Shader()
     finish = Finish(program, a.values, QUAD)
     for side in rows:
@@ -54,30 +58,15 @@ def tiles_document(
 
 
 @dataclass(frozen=True)
-class Tiles:
+class Tiles(Walk):
     """The lines of one kernel."""
 
-    a: Attention
-    c: GpuCandidate
-    tile: AttentionTile
     q: Rows
-    k: Rows
-    v: Rows
     score: Score
 
     def declare(self, shader: Shader) -> None:
         """Functions of the module."""
         self.score.declare(shader)
-
-    @property
-    def steps(self) -> int:
-        """Tiles of keys that a workgroup walks over."""
-        return -(-self.a.keys // (self.c.x1 * self.c.split))
-
-    @property
-    def ragged(self) -> bool:
-        """Whether some tiles reach behind the last key."""
-        return self.steps * self.c.x1 * self.c.split != self.a.keys
 
     def body(self, finish: Finish) -> list[str]:
         c, t = self.c, self.tile
@@ -94,7 +83,7 @@ class Tiles:
             *(f"var top{r} = {LOWEST};" for r in range(c.y0)),
             *(f"var total{r} = 0.0;" for r in range(c.y0)),
             *(f"var sum{r}_{i} = vec4<f32>();" for r in range(c.y0) for i in range(t.columns)),
-            *(f"var next{u} = vec4<f32>();" for u in range(t.turns) if t.ahead),
+            *(f"var next{u} = vec4<f32>();" for u in range(self.ahead_vectors) if t.ahead),
             *(self.fetch(self.k, begin) if t.ahead else []),
             *self.first_walk(),
             f"for (var step = 0u; step < {self.steps}u; step++) {{",
@@ -122,55 +111,9 @@ class Tiles:
         inner += [f"if (at < {count}u) {{", *indented(load), "}"] if guarded else load
         return [f"for (var turn = 0u; turn < {turns}u; turn++) {{", *indented(inner), "}"]
 
-    def _place(self, rows: Rows, turn: int) -> tuple[list[str], str, str]:
-        """A thread's piece of a tile: its key and quad, neighbours where memory has them so."""
-        c, t = self.c, self.tile
-        piece = plus("li", str(turn * c.threads))
-        piece = f"({piece})" if turn else piece
-        by_key = rows.along != 1
-        key, quad = (f"{piece} % {c.x1}u", f"{piece} / {c.x1}u")
-        if not by_key:
-            key, quad = f"{piece} / {t.quads}u", f"{piece} % {t.quads}u"
-        return [f"let key = {key};", f"let quad = {quad};"], "key", "quad"
-
-    def _piece(self, rows: Rows, tile: str) -> str:
-        """Where it is in global memory, zero behind the last key of V, any number of K."""
-        key = plus(times(tile, self.c.x1), "key")
-        if not self.ragged:
-            return rows.quad(f"({key})", "quad")
-        value = rows.quad(f"min({key}, {self.a.keys - 1}u)", "quad")
-        if rows is self.v:
-            value = f"select(vec4<f32>(), {value}, {key} < {self.a.keys}u)"
-        return value
-
     def first_walk(self) -> list[str]:
         """What is done before the walk over K and V."""
         return []
-
-    def fetch(self, rows: Rows, tile: str) -> list[str]:
-        lines = []
-        for u in range(self.tile.turns):
-            place, _, _ = self._place(rows, u)
-            lines += ["{", *indented([*place, f"next{u} = {self._piece(rows, tile)};"]), "}"]
-        return lines
-
-    def store(self, rows: Rows, tile: str) -> list[str]:
-        """A tile into workgroup memory: of K every fourth key side by side, of V in order."""
-        c, t = self.c, self.tile
-        lines = []
-        for u in range(t.turns):
-            place, _, _ = self._place(rows, u)
-            at = f"key * {t.quads}u + quad"
-            if rows is self.k:
-                at = f"(key % 4u * {c.x1 // QUAD}u + key / 4u) * {t.pitch}u + quad"
-            value = f"next{u}" if t.ahead else self._piece(rows, tile)
-            body = [*place, f"kv[{at}] = {value};"]
-            rest = c.x1 * t.quads - u * c.threads
-            if rest < c.threads:
-                lines += [f"if (li < {rest}u) {{", *indented(body), "}"]
-            else:
-                lines += ["{", *indented(body), "}"]
-        return lines
 
     def _step(self) -> list[str]:
         c, t = self.c, self.tile
