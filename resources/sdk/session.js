@@ -92,7 +92,7 @@ export class InferenceSession {
   async #steady(call) {
     const opened = this.#opened;
     this.#tuning?.standAside();
-    opened.ahead?.standAside();
+    opened.ahead?.behindRun();
     try {
       return await call(opened.engine);
     } catch (e) {
@@ -128,8 +128,7 @@ export class InferenceSession {
     const start = performance.now();
     const { outputs } = await this.#steady((engine) => engine.infer(inputs));
     this.#tuning?.took(inputs, performance.now() - start);
-    const { engine, ahead } = this.#opened;
-    ahead?.goOn();
+    const { engine } = this.#opened;
     const recycle = "recycle" in engine ? engine.recycle.bind(engine) : undefined;
     const all = Object.fromEntries(outputs.map((o) => [o.name, fromBytes(o, recycle)]));
     const wanted = Array.isArray(fetches) ? fetches : Object.keys(fetches ?? {}).filter((name) => name in all);
@@ -153,6 +152,7 @@ export class InferenceSession {
     this.#opened.ahead?.stop();
     let runs = 0;
     for (const inputs of given.warmInputs(sizes)) {
+      if (!inputs) continue;
       await this.#steady((engine) => engine.infer(inputs));
       await new Promise((resolve) => setTimeout(resolve)); // the page lives meanwhile
       runs++;

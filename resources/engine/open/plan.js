@@ -1,7 +1,6 @@
 /** Plans of a model whose sizes are open: one for each size that comes, made when it comes. */
 import { EngineError } from "../errors.js";
 import { aligned } from "../plan.js";
-import { placer } from "./storage.js";
 import { checkDims, scalarOf, valueOf } from "./size.js";
 
 /** @import { OpenPlan, OpenPort, Plan, PlanBuffer, PlanPort, PlanStep } from "../../types/engine.js" */
@@ -11,7 +10,7 @@ import { checkDims, scalarOf, valueOf } from "./size.js";
 const SIZED_VERSION = 4;
 
 /**
- * The plan for these sizes: no kernel is compiled for it.
+ * The plan for these sizes, without places in the arena: no kernel is compiled for it.
  * @param {OpenPlan} open
  * @param {Dims} dims
  * @returns {Plan}
@@ -21,7 +20,7 @@ export function planAt(open, dims) {
   const chosen = new Map(Object.keys(open.kernels).map((name) => [name, variantAt(open, name, dims)]));
   /** @type {PlanStep[]} */
   const steps = withTrips(open, dims).map((step) => (step.op === "call" ? { ...step, .../** @type {any} */ (chosen.get(step.workload)) } : step));
-  return whole(open, dims, steps);
+  return sized(open, dims, steps);
 }
 
 /**
@@ -34,13 +33,12 @@ export function planAt(open, dims) {
 export function gpuPlanAt(open, dims) {
   checkDims(open, dims);
   const plan = sized(open, dims, open.gpu_steps ?? open.steps);
-  let arena_bytes = 0;
   for (const buffer of plan.buffers)
     if (buffer.region === "arena") {
-      buffer.offset = arena_bytes;
-      arena_bytes += aligned(buffer.nbytes);
+      buffer.offset = plan.arena_bytes;
+      plan.arena_bytes += aligned(buffer.nbytes);
     }
-  return { ...plan, arena_bytes };
+  return plan;
 }
 
 /**
@@ -54,20 +52,8 @@ export function everyVariant(open) {
     const { variants } = open.kernels[step.workload];
     return variants.map(({ workload, scalars }) => ({ ...step, workload, scalars: scalars.map(() => 0), extent: 1 }));
   });
-  return whole(open, open.example, steps);
+  return sized(open, open.example, steps);
 }
-
-/** @param {OpenPlan} open @param {Dims} dims @param {PlanStep[]} steps @returns {Plan} */
-function whole(open, dims, steps) {
-  const plan = sized(open, dims, steps);
-  const place = placers.get(open) ?? placer(open);
-  placers.set(open, place);
-  plan.arena_bytes = place(plan.buffers);
-  return plan;
-}
-
-/** @type {WeakMap<OpenPlan, ReturnType<typeof placer>>} */
-const placers = new WeakMap();
 
 /** Without places in the arena. @param {OpenPlan} open @param {Dims} dims @param {PlanStep[]} steps @returns {Plan} */
 function sized(open, dims, steps) {

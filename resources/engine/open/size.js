@@ -70,8 +70,8 @@ export function dimsOf(plan, inputs) {
     if (!found) throw new EngineError(`The input "${port.name}" is missing.`, `The model's inputs are ${plan.inputs.map((p) => p.name).join(", ")}.`);
     if (found.length !== port.shape.length) throw refuse(port, found);
     port.shape.forEach((size, axis) => {
-      const [[one, dim, ...others], ...more] = typeof size === "number" ? [[size]] : size;
-      if (one === 1 && typeof dim === "string" && !others.length && !more.length) dims[dim] ??= found[axis];
+      const dim = textOf(size); // of a sum or a product it is no dimension's name
+      if (dim in plan.example) dims[dim] ??= found[axis];
     });
     return found;
   });

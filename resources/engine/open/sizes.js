@@ -6,22 +6,30 @@ import { LOOPS } from "./loop.js";
 import { everyVariant, planAt } from "./plan.js";
 import { OpenModel } from "./model.js";
 import { dimsOf } from "./size.js";
+import { placer } from "./storage.js";
 import { aheadOf, warmInputs } from "./warm.js";
 
-/** @import { Loaded, Tensor } from "../../types/engine.js" */
+/** @import { Loaded, Plan, Tensor } from "../../types/engine.js" */
 /** @import { Dims } from "./size.js" */
 /** @import { Stepped } from "./warm.js" */
 
 /** @extends {OpenModel<Loaded>} */
 export class Sizes extends OpenModel {
   #choices = new Choices();
+  #place = placer(this.open);
   /** Of linear memory: it keeps what the largest run took. */
   memoryBytes = 0;
   loops = LOOPS;
 
   /** A plan that calls every kernel. */
   get everyVariant() {
-    return everyVariant(this.open);
+    return this.#placed(everyVariant(this.open));
+  }
+
+  /** @param {Plan} plan */
+  #placed(plan) {
+    plan.arena_bytes = this.#place(plan.buffers);
+    return plan;
   }
 
   /** Forgets what was made, because kernels have changed. */
@@ -42,7 +50,7 @@ export class Sizes extends OpenModel {
 
   /** @param {Dims} dims @param {WebAssembly.Memory} memory @returns {Loaded} */
   #make(dims, memory) {
-    const plan = planAt(this.open, dims);
+    const plan = this.#placed(planAt(this.open, dims));
     const { addresses, state, total_bytes, pages } = layoutMemory([plan]);
     const more = pages - memory.buffer.byteLength / PAGE_BYTES;
     try {
@@ -69,6 +77,6 @@ export class Sizes extends OpenModel {
    * @param {Dims} dims
    */
   memoryAt(dims) {
-    return layoutMemory([planAt(this.open, dims)]).pages * PAGE_BYTES;
+    return layoutMemory([this.#placed(planAt(this.open, dims))]).pages * PAGE_BYTES;
   }
 }

@@ -2,16 +2,20 @@
 import { aligned } from "../plan.js";
 
 /** @import { PlanBuffer, PlanPort, PlanStep } from "../../types/engine.js" */
-
+/** @typedef {Pick<PlanPort, "buffer" | "found">} Output */
 /**
  * Places the tensors of any size: the largest first, each into the lowest gap that fits. Which tensors are
  * alive at the same step is found once, because a new size waits for its places.
- * @param {{buffers: {region: string}[], steps: PlanStep[], inputs: {buffer: number}[], outputs: PlanPort[]}} plan
+ * @param {{buffers: {region: string}[], steps: PlanStep[], inputs: {buffer: number}[], outputs: Output[]}} plan
  * @returns {(buffers: PlanBuffer[]) => number} gives buffers their offsets; the bytes of the arena
  */
 export function placer({ buffers, steps, inputs, outputs }) {
   const order = buffers.flatMap(({ region }, i) => (region === "arena" ? [i] : []));
-  const near = neighbours(order, lifetimes(steps, inputs, outputs));
+  const spans = lifetimes(steps, inputs, outputs);
+  const spanOf = (/** @type {number} */ i) => spans.get(i) ?? [0, Infinity];
+  /** @type {number[][]} the others that are needed while a buffer is */
+  const near = [];
+  for (const a of order) near[a] = order.filter((b) => a !== b && spanOf(b)[0] <= spanOf(a)[1] && spanOf(a)[0] <= spanOf(b)[1]);
   const end = new Float64Array(buffers.length);
   return (made) => {
     order.sort((a, b) => made[b].nbytes - made[a].nbytes || a - b); // it stands as the last size left it: nearly sorted
@@ -26,31 +30,15 @@ export function placer({ buffers, steps, inputs, outputs }) {
       made[i].offset = at;
       end[i] = at + nbytes;
     }
-    return Math.max(0, ...end);
+    return Math.max(...end);
   };
-}
-
-/**
- * For each of these buffers, the others that are needed while it is.
- * @param {number[]} order
- * @param {Map<number, [number, number]>} spans
- */
-function neighbours(order, spans) {
-  const spanOf = (/** @type {number} */ i) => spans.get(i) ?? [0, Infinity];
-  /** @type {number[][]} */
-  const near = [];
-  for (const a of order) {
-    const [first, last] = spanOf(a);
-    near[a] = order.filter((b) => a !== b && spanOf(b)[0] <= last && first <= spanOf(b)[1]);
-  }
-  return near;
 }
 
 /**
  * The first and the last step at which each buffer is needed.
  * @param {PlanStep[]} steps
  * @param {{buffer: number}[]} inputs
- * @param {PlanPort[]} outputs
+ * @param {Output[]} outputs
  */
 function lifetimes(steps, inputs, outputs) {
   const calls = steps.filter(({ op }) => op !== "return");

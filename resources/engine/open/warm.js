@@ -1,15 +1,14 @@
 /** Runs ahead of inputs: browsers compile a kernel's fast code only once it has run. */
 import { specBytes } from "../plan.js";
 import { planAt } from "./plan.js";
-import { checkDims } from "./size.js";
 
 /** @import { OpenPlan, Tensor } from "../../types/engine.js" */
 /** @import { Dims } from "./size.js" */
 /** @typedef {{stepwise: (inputs: Tensor[]) => Generator<void>}} Stepped */
 /**
- * Kernels that run before inputs need them: from the next idle moment on, once an answer was given; a run that comes
- * writes over what a step left, so the run ahead begins again; and never again.
- * @typedef {{goOn: () => void, standAside: () => void, stop: () => void}} Ahead
+ * Kernels that run before inputs need them: in idle moments behind a run, which writes over what a step left, so that
+ * the run ahead begins again; and never again.
+ * @typedef {{behindRun: () => void, stop: () => void}} Ahead
  */
 
 /** More remainders than this are not tried. */
@@ -18,23 +17,14 @@ const MOST_TURNS = 64;
 const LEAST_IDLE_MS = 2;
 
 /**
- * Inputs of zeros at these sizes and just below, until every kernel that a remainder chooses has come.
+ * Inputs of zeros at these sizes and just below, until every kernel that a remainder chooses has come; false where a
+ * size brings none.
  * @param {OpenPlan} open
  * @param {Partial<Dims>} given sizes to begin at; those of the example where one is missing
- * @returns {Generator<Tensor[]>}
+ * @returns {Generator<Tensor[] | false>}
  */
 export function* warmInputs(open, given) {
   const first = /** @type {Dims} */ ({ ...open.example, ...given });
-  checkDims(open, first);
-  for (const inputs of turns(open, first)) if (inputs) yield inputs;
-}
-
-/**
- * Inputs for one size after the other; false where a size brings no kernel that has not come.
- * @param {OpenPlan} open
- * @param {Dims} first
- */
-function* turns(open, first) {
   const wanted = new Set(Object.values(open.kernels).flatMap(({ variants }) => variants.map(({ workload }) => workload)));
   for (const dims of around(open, first)) {
     const plan = planAt(open, dims);
@@ -67,7 +57,7 @@ export function aheadOf(engine, open) {
   const lowest = Object.fromEntries(open.dims.map(({ name, low }) => [name, low]));
   let stale = false;
   const steps = (function* () {
-    for (const inputs of turns(open, lowest))
+    for (const inputs of warmInputs(open, lowest))
       do {
         stale = false;
         for (const _ of inputs ? engine.stepwise(inputs) : [0]) {
@@ -77,27 +67,20 @@ export function aheadOf(engine, open) {
       } while (stale);
   })();
   let asked = false;
-  const goOn = () => {
+  const ask = () => {
     if (asked) return;
     asked = true;
     // where a browser does not tell when it is idle, and in workers, between two other tasks
     (globalThis.requestIdleCallback ?? setTimeout)((/** @type {IdleDeadline | undefined} */ idle) => {
       try {
         do if (steps.next().done) return;
-        while (idle && idle.timeRemaining() > LEAST_IDLE_MS);
+        while ((idle?.timeRemaining() ?? 0) > LEAST_IDLE_MS);
         asked = false;
-        goOn();
+        ask();
       } catch {
         // nobody waits for it; a run that needs the kernel tells what is wrong
       }
     });
   };
-  return {
-    goOn,
-    standAside: () => void (stale = true),
-    stop() {
-      asked = true;
-      steps.return();
-    },
-  };
+  return { behindRun: () => ((stale = true), ask()), stop: () => steps.return() };
 }

@@ -22,17 +22,15 @@ export async function openOnGpu(bundle) {
     const packed = device.info.language_features.includes("packed_4x8_integer_dot_product");
     const tier = packed && device.features.has("subgroups") ? "wgsl-subgroups" : "wgsl";
     const whole = new GpuEngine(device);
-    const divided = manifest.mixed ? await openMixed(bundle, manifest.mixed, whole) : null;
-    const engine = divided?.engine ?? whole;
+    const engine = manifest.mixed ? await openMixed(bundle, manifest.mixed, whole) : whole;
     const sizes = plan.version === OPEN_VERSION ? await sizesOf(/** @type {OpenPlan} */ (plan), device) : null;
-    if (!divided) await whole.load(sizes?.plan ?? onGpu(/** @type {Plan} */ (plan)), others, sizes);
+    if (engine === whole) await whole.load(sizes?.plan ?? onGpu(/** @type {Plan} */ (plan)), others, sizes);
     const [kernels] = await Promise.all([
       Promise.all(gpu_kernels.map((entry) => fetchWgsl(base, entry, tier))),
       eachShard(manifest.weights, async (entry, offset) => upload(engine, offset, await fetchFile(base, entry))),
     ]);
-    const { memory_bytes } = await engine.register([...kernels, ...(divided?.kernels ?? [])]);
-    const close = () => (divided?.engine.dispose(), device.destroy());
-    return { engine, sizes, tier, threads: 1, memory_bytes, close };
+    const { memory_bytes } = await engine.register(kernels);
+    return { engine, sizes, tier, threads: 1, memory_bytes, close: () => device.destroy() };
   } catch (e) {
     device.destroy();
     throw e;
@@ -59,7 +57,7 @@ async function openMixed(bundle, file, gpu) {
 async function fetchWgsl(base, { tiers, workload, settings }, best) {
   const file = tiers[best] ?? tiers.wgsl;
   if (!file) throw new EngineError(`The bundle has no kernel of ${workload} that this GPU can run.`, "Export it with the wgsl tier.");
-  return { workload, settings, tier: best, panels: [], parallel_extent: 1, sha256: file.sha256, bytes: await fetchFile(base, file) };
+  return { workload, settings, panels: [], parallel_extent: 1, sha256: file.sha256, bytes: await fetchFile(base, file) };
 }
 
 /**

@@ -73,6 +73,7 @@ test("a session for any size runs its kernels ahead after an answer, while the p
   const asked = await InferenceSession.create(base, { numThreads: 1 });
   await asked.warmUp();
   await run(asked, 3);
+  idle();
   assert.equal(waiting.length, 0, "they were run by request");
 });
 

@@ -73,7 +73,7 @@ export class MixedEngine {
    */
   register(kernels, options) {
     return this.#exclusive(async () => {
-      const ours = kernels.filter(({ tier }) => !tier?.startsWith("wgsl"));
+      const ours = kernels.filter(({ tier }) => tier && !tier.startsWith("wgsl"));
       const theirs = kernels.filter((kernel) => !ours.includes(kernel));
       const { repack_ms } = ours.length || options?.only ? await this.#wasm.register(ours, options) : { repack_ms: 0 };
       const { pipeline_ms } = await this.#gpu.register(theirs, options);
@@ -115,11 +115,6 @@ export class MixedEngine {
   /** The plans that are loaded, by name. */
   get plans() {
     return this.#plan ? { [MAIN]: this.#plan } : {};
-  }
-
-  /** Lets go of the memory of Wasm. */
-  dispose() {
-    this.#wasm.dispose();
   }
 
   /**

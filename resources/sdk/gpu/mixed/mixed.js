@@ -8,8 +8,18 @@ import { fetchFile } from "../../bundle_fetch.js";
 /** @import { Engine } from "../../../engine/engine.js" */
 /** @import { GpuEngine } from "../../../engine/gpu/engine.js" */
 
+/** Which registers the kernels of Wasm with those of the GPU. */
+class Divided extends MixedEngine {
+  /** @type {NewKernel[]} */ ours = [];
+
+  /** @param {NewKernel[]} kernels */
+  register(kernels) {
+    return super.register([...kernels, ...this.ours]);
+  }
+}
+
 /**
- * The engine with its plan, and the kernels that it needs of Wasm.
+ * The engine with its plan.
  * @param {Bundle} bundle
  * @param {FileEntry} file its segments
  * @param {GpuEngine} gpu without a model
@@ -18,11 +28,12 @@ import { fetchFile } from "../../bundle_fetch.js";
 export async function openMixed({ base, manifest, plan }, file, gpu, wasm) {
   /** @type {MixedPlan} */
   const mixed = JSON.parse(new TextDecoder().decode(await fetchFile(base, file)));
-  const engine = new MixedEngine(gpu, wasm);
+  const engine = new Divided(gpu, wasm);
   await engine.load(/** @type {Plan} */ (plan), mixed);
   const steps = mixed.segments.filter((s) => s.device === "wasm").flatMap((s) => s.plan.steps);
   const ours = manifest.kernels.filter(({ workload }) => steps.some((s) => s.workload === workload));
-  return { engine, kernels: await Promise.all(ours.map((entry) => fetchWasm(base, entry))) };
+  engine.ours = await Promise.all(ours.map((entry) => fetchWasm(base, entry)));
+  return engine;
 }
 
 /** @param {URL} base @param {KernelEntry} entry @returns {Promise<NewKernel>} */
