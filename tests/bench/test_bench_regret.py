@@ -15,6 +15,7 @@ from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.compiler.spelling import WorkloadSpec
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import Graph
+from nnjit_studio.records.backend import WASM
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.workbench import EnginePage, ModelOnPage, OpenModel, Workbench
 
@@ -36,6 +37,7 @@ def bench_of(hidden: float) -> Workbench:
     graph = Graph("toy", (), (), (), {})
     program = ImportedModel(graph, (BIG,), stage.runner.plan, frozenset({BIG.key}), Path("w"))
     page = SimpleNamespace(
+        backend=WASM,
         connect=lambda: DEVICE,
         runner=stage.runner,
         compiler=stage.compiler,

@@ -45,7 +45,7 @@ class Page:
     def holds(self, plan: Any) -> bool:
         return self.plan is plan
 
-    def load(self, plan: Any, weights: Path, others: Any) -> None:
+    def load(self, plan: Any, weights: Path, others: Any, mixed: None) -> None:
         self.calls.append("load")
         self.plan = plan
 
