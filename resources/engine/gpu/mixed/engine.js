@@ -89,7 +89,7 @@ export class MixedEngine {
    * @returns {Promise<GpuInference>} steps are those of the whole plan
    */
   infer(inputs, { runs = 1, profile = false, least_step_ms = 0, taps = [], plan: name = MAIN } = {}) {
-    if (name !== MAIN) return this.#gpu.infer(inputs, { runs, profile, least_step_ms, taps, plan: name });
+    if (name !== MAIN) return this.#exclusive(() => this.#gpu.infer(inputs, { runs, profile, least_step_ms, taps, plan: name }));
     return this.#exclusive(async () => {
       const plan = named(new Map(this.#plan ? [[MAIN, this.#plan]] : []), name);
       feedsOf(plan, inputs);

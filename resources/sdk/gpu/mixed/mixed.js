@@ -12,9 +12,9 @@ import { fetchFile } from "../../bundle_fetch.js";
 class Divided extends MixedEngine {
   /** @type {NewKernel[]} */ ours = [];
 
-  /** @param {NewKernel[]} kernels */
-  register(kernels) {
-    return super.register([...kernels, ...this.ours]);
+  /** @param {NewKernel[]} kernels @param {{only?: boolean}} [options] */
+  register(kernels, options) {
+    return super.register([...kernels, ...this.ours], options);
   }
 }
 
