@@ -181,7 +181,7 @@ export class Engine {
       : (profiled?.run ?? (() => calls.forEach(execute)));
     for (let r = 0; r < (taps.length ? 1 : runs); r++) {
       const start = performance.now();
-      this.#write(feeds);
+      for (const { address, data } of feeds) this.#bytes(address, data.length).set(data);
       run();
       result.runs_ms.push(performance.now() - start);
     }
@@ -197,7 +197,7 @@ export class Engine {
    */
   *stepwise(inputs) {
     const loaded = this.#for(inputs, MAIN);
-    this.#write(this.#feeds(loaded, inputs));
+    for (const { address, data } of this.#feeds(loaded, inputs)) this.#bytes(address, data.length).set(data);
     for (const { solo } of this.#calls(loaded)) yield solo();
   }
 
@@ -338,10 +338,5 @@ export class Engine {
   /** @param {Loaded} loaded @param {Tensor[]} inputs */
   #feeds({ plan, addresses }, inputs) {
     return feedsOf(plan, inputs).map(({ buffer, data }) => ({ address: addresses[buffer], data }));
-  }
-
-  /** @param {{address: number, data: Uint8Array}[]} feeds */
-  #write(feeds) {
-    for (const { address, data } of feeds) this.#bytes(address, data.length).set(data);
   }
 }

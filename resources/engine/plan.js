@@ -151,12 +151,12 @@ export function missing({ steps }, kernels) {
  * @returns {{buffer: number, data: Uint8Array}[]} in the plan's
  */
 export function feedsOf(plan, inputs) {
-  const names = () => `inputs are ${plan.inputs.map((p) => p.spec.name).join(", ")}.`;
+  const names = plan.inputs.map((p) => p.spec.name).join(", ");
   const extra = inputs.find((t) => !plan.inputs.some((p) => p.spec.name === t.name));
-  if (extra) throw new EngineError(`The model has no input "${extra.name}".`, `Its ${names()}`);
+  if (extra) throw new EngineError(`The model has no input "${extra.name}".`, `Its inputs are ${names}.`);
   return plan.inputs.map(({ spec, buffer, value }) => {
     const tensor = inputs.find((t) => t.name === spec.name);
-    if (!tensor) throw new EngineError(`The input "${spec.name}" is missing.`, `The model's ${names()}`);
+    if (!tensor) throw new EngineError(`The input "${spec.name}" is missing.`, `The model's inputs are ${names}.`);
     if (tensor.dtype !== spec.dtype)
       throw new EngineError(`The input "${spec.name}" has dtype ${tensor.dtype}, the model wants ${spec.dtype}.`);
     if (tensor.shape.length !== spec.shape.length || tensor.shape.some((d, i) => d !== spec.shape[i]))

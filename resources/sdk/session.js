@@ -222,7 +222,6 @@ export class InferenceSession {
       throw new EngineError("This session has no kernels to try.", "Export the bundle with --candidates, and run it on wasm.");
     if (this.#tunes) throw new EngineError("This session is tuned already.", "Ask tuningReport() how far it is.");
     this.#tunes = true;
-    this.#opened.ahead?.stop();
     const { Tuning } = await script(import("./tuning/tuning.js")); // only bundles with candidates hold it
     const { tier, threads } = this;
     try {

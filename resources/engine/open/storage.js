@@ -48,7 +48,7 @@ function lifetimes(steps, inputs, outputs) {
     for (const buffer of args) spans.set(buffer, [spans.get(buffer)?.[0] ?? position, position]);
   });
   for (const { buffer } of inputs) spans.set(buffer, [0, calls.length]);
-  const read = outputs.flatMap(({ buffer, found }) => (found ? [buffer, found.count] : [buffer]));
-  for (const buffer of read) spans.set(buffer, [spans.get(buffer)?.[0] ?? 0, calls.length]);
+  for (const { buffer, found } of outputs)
+    for (const b of [buffer, found?.count ?? buffer]) spans.set(b, [spans.get(b)?.[0] ?? 0, calls.length]);
   return spans;
 }
