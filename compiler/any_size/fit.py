@@ -95,7 +95,14 @@ class Numbers:
         size is explained by what is cut of another one too.
     places
         Shifts and strides of the model's windows.
+
+    Attributes
+    ----------
+    guessed
+        Whether a formula was found among so many that a further sample has to confirm it.
     """
+
+    guessed = False
 
     def __init__(
         self,
@@ -146,6 +153,7 @@ class Numbers:
         """A formula that no tensor's size told; an atom of later ones, as the places of a map are
         of scores."""
         found = self._windows._formula(np.array(vector, np.int64), (0,))
+        self.guessed |= found is not None
         if found is not None and len(self._windows._atoms) < 2 * _MOST_ATOMS:
             self._windows._atoms[vector] = found
             self._windows._multiply()
@@ -171,6 +179,7 @@ class Numbers:
                     return formula(x, y)
         for a, x in self._atoms.items():  # no more than a number, where that is seen as well
             if np.array_equal(np.minimum(a, v.max()), v) and np.count_nonzero(v == a) > 1:
+                self.guessed = True
                 return least(x, int(v.max()))
         return None
 

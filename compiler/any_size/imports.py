@@ -354,7 +354,13 @@ def _unified(
             shapes, file = found.input_shapes(high), Path(folder) / "largest.bin"
             largest = importer.imported(shapes, values_of(feeds), file)
             constants = whole_tables(constants, builts[0], largest, file)
-        unified = unify(builts, Numbers(atoms, places=found.places), constants)
+        numbers = Numbers(atoms, places=found.places)
+        unified = unify(builts, numbers, constants)
+        if numbers.guessed:
+            further = _import_sizes(found, list(atoms.values()), example, importer.odd, but, 2)[0]
+            shapes, file = found.input_shapes(further), Path(folder) / "further.bin"
+            if not unified.gives(further, importer.imported(shapes, values_of(feeds), file)):
+                raise refused("a formula for its numbers fails at a further size")
         content = np.fromfile(files[0], np.uint8)
     relied = frozenset(p.spec.name for p in builts[0].plan.inputs if p.value is not None)
     return found, unified.in_common(importer.store, content), relied
@@ -366,11 +372,12 @@ def _import_sizes(
     example: Sizes,
     odd: bool = False,
     but: Set[int] = frozenset(),
+    seed: int = 1,
 ) -> list[dict[str, int]]:
     """Sizes at which no atom is 1 or always the same, and at which formulas that differ are told
     apart; odd ones where that is asked for. The last ones are large: what is one column of small
     sizes, and other code therefore, may be several there."""
-    rng = random.Random(1)
+    rng = random.Random(seed)
     best: tuple[int, list[dict[str, int]]] | None = None
     for scale, _ in itertools.product(_SCALES, range(_DRAWS)):
         drawn = [
