@@ -56,6 +56,8 @@ IMPORTS = 4
 PATIENCE_S = 150.0
 """No other way to keep dimensions is begun after so much processor time."""
 _DRAWS = 40
+_MORE = 2
+"""Sizes that are added where formulas fail at them."""
 _SCALES = (1, 2, 4, 8, 16, 32, 64)
 _T = TypeVar("_T")
 
@@ -319,31 +321,40 @@ def _check_at_hand(importer: _Importer, feeds: Feeds) -> None:
 
 
 def _unified(
-    importer: _Importer, trial: Trial, found: Probe, feeds: Feeds, but: Set[int] = frozenset()
+    importer: _Importer,
+    trial: Trial,
+    found: Probe,
+    feeds: Feeds,
+    but: Set[int] = frozenset(),
+    more: tuple[Sizes, ...] = (),
 ) -> tuple[Probe, Unified, frozenset[str]]:
     """The program for any size, the ranges in which it holds, and inputs that it relies on.
 
-    It is imported at sizes ``but`` these, at which a resized table stays as it is."""
+    It is imported at sizes ``but`` these, at which a resized table stays as it is, and at ``more``
+    ones, at which formulas for fewer failed."""
     fit = Fit(found.dims, found.samples, found.places)
     fit.learn(found.vectors())
     example = sizes_of(found.inputs, feeds)
-    at = _import_sizes(found, list(fit.found.values()), example, importer.odd, but)
+    at = [*_import_sizes(found, list(fit.found.values()), example, importer.odd, but), *more]
     atoms: dict[Vector, Size] = {}
     for formula in fit.found.values():
         atoms.setdefault(tuple(formula.at(sizes) for sizes in at), formula)
     builts: list[BuiltModel] = []
     tables: list[list[tuple[int, ...]]] = []
     levels = []
+
+    def imported(sizes: Sizes, file: Path) -> BuiltModel:
+        return importer.imported(found.input_shapes(sizes), values_of(feeds), file)
+
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / f"{i}.bin" for i in range(len(at))]
         for sizes, file in zip(at, files, strict=True):
-            shapes = found.input_shapes(sizes)
-            builts.append(importer.imported(shapes, values_of(feeds), file))
+            builts.append(imported(sizes, file))
             tables.append(importer.counted.tables)
             levels.append(importer.counted.level)
             same = levels[0].keys() & levels[-1].keys()
             if not (alike := {n for s in same for n in levels[0][s] ^ levels[-1][s]}) <= but:
-                return _unified(importer, trial, found, feeds, but | alike)
+                return _unified(importer, trial, found, feeds, but | alike, more)
             if outline(builts[-1]) != outline(builts[0]):
                 raise refused(DIFFERENT_STEPS)
         constants = made_constants(builts, files)
@@ -351,16 +362,18 @@ def _unified(
         found = bounded(trial, found, example, lengths, atoms)
         if any(isinstance(made, Prefix) for made in constants.values()):
             high = {d.name: at[0][d.name] if d.high == LARGEST else d.high for d in found.dims}
-            shapes, file = found.input_shapes(high), Path(folder) / "largest.bin"
-            largest = importer.imported(shapes, values_of(feeds), file)
+            file = Path(folder) / "largest.bin"
+            largest = imported(high, file)
             constants = whole_tables(constants, builts[0], largest, file)
         numbers = Numbers(atoms, places=found.places)
         unified = unify(builts, numbers, constants)
         if numbers.guessed:
-            further = _import_sizes(found, list(atoms.values()), example, importer.odd, but, 2)[0]
-            shapes, file = found.input_shapes(further), Path(folder) / "further.bin"
-            if not unified.gives(further, importer.imported(shapes, values_of(feeds), file)):
-                raise refused("a formula for its numbers fails at a further size")
+            seed = 2 + len(more)
+            further = _import_sizes(found, list(atoms.values()), example, importer.odd, but, seed)
+            if not unified.gives(further[0], imported(further[0], Path(folder) / "further.bin")):
+                if len(more) == _MORE:
+                    raise refused("formulas for its numbers fail at a further size")
+                return _unified(importer, trial, found, feeds, but, (*more, further[0]))
         content = np.fromfile(files[0], np.uint8)
     relied = frozenset(p.spec.name for p in builts[0].plan.inputs if p.value is not None)
     return found, unified.in_common(importer.store, content), relied
