@@ -7,7 +7,6 @@ size instead, and the result says so.
 from __future__ import annotations
 
 import itertools
-import random
 import tempfile
 import time
 from collections.abc import Callable, Sequence, Set
@@ -21,17 +20,10 @@ from nnjit_studio.compiler.any_size.arrays import made_arrays, open_dims
 from nnjit_studio.compiler.any_size.checked import Compiled, checked
 from nnjit_studio.compiler.any_size.constants import Prefix, made_constants, outline, whole_tables
 from nnjit_studio.compiler.any_size.fit import Fit, Numbers, Vector
-from nnjit_studio.compiler.any_size.inputs import (
-    Feeds,
-    Sizes,
-    far_size,
-    odd_size,
-    random_size,
-    sizes_of,
-)
+from nnjit_studio.compiler.any_size.inputs import Feeds, Sizes, sizes_of
 from nnjit_studio.compiler.any_size.narrower import narrower
 from nnjit_studio.compiler.any_size.open_form import families, open_form
-from nnjit_studio.compiler.any_size.probe import Probe, Trial, probe
+from nnjit_studio.compiler.any_size.probe import IMPORTS, Probe, Trial, probe, sizes_to_import
 from nnjit_studio.compiler.any_size.refusal import DIFFERENT_STEPS, reason, refused
 from nnjit_studio.compiler.any_size.tables import bounded, ends_of, rows_of
 from nnjit_studio.compiler.any_size.unified import Unified, unify
@@ -51,14 +43,10 @@ from nnjit_studio.records import Kernel
 from nnjit_studio.records.size_tuning import KnownSettings
 from nnjit_studio.support.phases import OnPhase, quiet
 
-IMPORTS = 4
-"""Sizes at which a model is imported: three decide a formula, the fourth may refuse it."""
 PATIENCE_S = 150.0
 """No other way to keep dimensions is begun after so much processor time."""
-_DRAWS = 40
 _MORE = 2
 """Sizes that are added where formulas fail at them."""
-_SCALES = (1, 2, 4, 8, 16, 32, 64)
 _T = TypeVar("_T")
 
 
@@ -335,7 +323,7 @@ def _unified(
     fit = Fit(found.dims, found.samples, found.places)
     fit.learn(found.vectors())
     example = sizes_of(found.inputs, feeds)
-    at = [*_import_sizes(found, list(fit.found.values()), example, importer.odd, but), *more]
+    at = [*sizes_to_import(found, list(fit.found.values()), example, importer.odd, but), *more]
     atoms: dict[Vector, Size] = {}
     for formula in fit.found.values():
         atoms.setdefault(tuple(formula.at(sizes) for sizes in at), formula)
@@ -369,7 +357,7 @@ def _unified(
         unified = unify(builts, numbers, constants)
         if numbers.guessed:
             seed = 2 + len(more)
-            further = _import_sizes(found, list(atoms.values()), example, importer.odd, but, seed)
+            further = sizes_to_import(found, list(atoms.values()), example, importer.odd, but, seed)
             if not unified.gives(further[0], imported(further[0], Path(folder) / "further.bin")):
                 if len(more) == _MORE:
                     raise refused("formulas for its numbers fail at a further size")
@@ -377,44 +365,3 @@ def _unified(
         content = np.fromfile(files[0], np.uint8)
     relied = frozenset(p.spec.name for p in builts[0].plan.inputs if p.value is not None)
     return found, unified.in_common(importer.store, content), relied
-
-
-def _import_sizes(
-    found: Probe,
-    atoms: Sequence[Size],
-    example: Sizes,
-    odd: bool = False,
-    but: Set[int] = frozenset(),
-    seed: int = 1,
-) -> list[dict[str, int]]:
-    """Sizes at which no atom is 1 or always the same, and at which formulas that differ are told
-    apart; odd ones where that is asked for. The last ones are large: what is one column of small
-    sizes, and other code therefore, may be several there."""
-    rng = random.Random(seed)
-    best: tuple[int, list[dict[str, int]]] | None = None
-    for scale, _ in itertools.product(_SCALES, range(_DRAWS)):
-        drawn = [
-            {d.name: random_size(d, scale, rng) for d in found.dims} for _ in range(IMPORTS - 1)
-        ]
-        drawn.append({d.name: far_size(d, example[d.name], scale, rng) for d in found.dims})
-        if odd:
-            drawn = [{d.name: odd_size(d, sizes[d.name]) for d in found.dims} for sizes in drawn]
-        rows = [tuple(a.at(sizes) for sizes in drawn) for a in atoms]
-        apart = all(len(set(sizes.values())) == len(sizes) for sizes in drawn)
-        apart = apart and all(but.isdisjoint(row) for row in rows)
-        if not apart or any(min(row) < 2 or len(set(row)) == 1 for row in rows):
-            continue
-        alike = sum(_alike(a, b) for a, b in itertools.combinations(rows, 2))
-        if best is None or alike < best[0]:
-            best = alike, drawn
-        if not alike:
-            break
-    if best is None:
-        raise ModelError("No sizes were found to import the model at.", "Fix its sizes with --dim.")
-    return best[1]
-
-
-def _alike(a: Vector, b: Vector) -> bool:
-    """Whether one is a multiple of the other plus a constant."""
-    x, y = [n - a[0] for n in a[1:]], [n - b[0] for n in b[1:]]
-    return all(p * y[0] == q * x[0] for p, q in zip(x, y, strict=True))

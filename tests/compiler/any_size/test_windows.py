@@ -72,7 +72,7 @@ def test_a_pooling_with_half_windows_takes_any_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half a window at the end of an odd map is other code, which is right for even ones too."""
-    path, drawn = tmp_path / "m.onnx", imports._import_sizes
+    path, drawn = tmp_path / "m.onnx", imports.sizes_to_import
     asked = []
 
     def mixed(*given: Any) -> list[dict[str, int]]:
@@ -80,7 +80,7 @@ def test_a_pooling_with_half_windows_takes_any_size(
         odd = drawn(*given)
         return odd if given[3] else [*odd[:-1], {"h": 24, "w": 32}]
 
-    monkeypatch.setattr(imports, "_import_sizes", mixed)
+    monkeypatch.setattr(imports, "sizes_to_import", mixed)
     text = """
     <ir_version: 9, opset_import: ["" : 17]>
     g (float[1, 2, h, w] x) => (float[1, 2, a, b] y) {
@@ -95,7 +95,7 @@ def test_a_pooling_with_half_windows_takes_any_size(
 
 def test_sizes_that_are_asked_for_odd_are_odd() -> None:
     found = Probe({}, (Dim("h"), Dim("w", 4, 40, 4), Dim("c", 2, 64, 2)), {}, (), ())
-    drawn = imports._import_sizes(found, [], {"h": 12, "w": 8, "c": 2}, True)
+    drawn = imports.sizes_to_import(found, [], {"h": 12, "w": 8, "c": 2}, True)
     assert all(s["h"] % 2 and s["w"] // 4 % 2 and s["c"] // 2 % 2 for s in drawn)
 
 
