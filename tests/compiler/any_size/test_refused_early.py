@@ -37,8 +37,9 @@ def test_an_operator_that_is_refused_by_name_is_told_before_anything_is_tried(
 def test_a_form_that_is_refused_at_the_sizes_at_hand_is_refused_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    node = helper.make_node("Pow", ["x", "x"], ["y"], "power")
-    path = saved(tmp_path / "m.onnx", [node], TensorProto.INT64)
+    given = helper.make_node("Constant", [], ["n"], value_int=-1)
+    node = helper.make_node("Pow", ["x", "n"], ["y"], "power")
+    path = saved(tmp_path / "m.onnx", [given, node], TensorProto.INT64)
     made: list[object] = []
     real = imports.import_with
 
