@@ -315,6 +315,7 @@ def sizes_to_import(
     apart; odd ones where that is asked for. The last ones are large: what is one column of small
     sizes, and other code therefore, may be several there."""
     rng = random.Random(seed)
+    both = list(itertools.combinations(found.dims, 2))
     best: tuple[int, list[dict[str, int]]] | None = None
     for scale, _ in itertools.product(_SCALES, range(_DRAWN)):
         drawn = [
@@ -329,6 +330,9 @@ def sizes_to_import(
         if not apart or any(min(row) < 2 or len(set(row)) == 1 for row in rows):
             continue
         alike = sum(_alike_rows(a, b) for a, b in itertools.combinations(rows, 2))
+        # The larger of two sizes is each of them somewhere.
+        orders = ({s[a.name] < s[b.name] for s in drawn} for a, b in both)
+        alike += sum(len(order) == 1 for order in orders)
         if best is None or alike < best[0]:
             best = alike, drawn
         if not alike:

@@ -99,6 +99,14 @@ def test_sizes_that_are_asked_for_odd_are_odd() -> None:
     assert all(s["h"] % 2 and s["w"] // 4 % 2 and s["c"] // 2 % 2 for s in drawn)
 
 
+def test_of_two_sizes_each_is_the_larger_one_somewhere() -> None:
+    """Else the larger of them is taken for one of them, at all sizes."""
+    for seed in range(40):
+        found = Probe({}, (Dim("h", 2, 500), Dim("w", 2, 500)), {}, (), ())
+        drawn = imports.sizes_to_import(found, [], {"h": 40, "w": 50}, seed=seed)
+        assert {s["h"] < s["w"] for s in drawn} == {True, False}
+
+
 def test_windows_that_stride_over_a_signal_take_any_length(tmp_path: Path) -> None:
     """As an encoder of speech has them: wider than their strides, the last samples left over."""
     rng = np.random.default_rng(0)
