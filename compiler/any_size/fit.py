@@ -24,6 +24,7 @@ _CONSTANTS = (0, _SMALL, 1 << 30)
 _DIVISORS = (2, 3, 4, 5, 6, 8, 16, 32)
 _DEGREE = 3
 _MOST_ATOMS, _OF_WINDOWS = 80, 112
+_OVER = 256
 
 
 class Fit:
@@ -95,7 +96,14 @@ class Numbers:
         size is explained by what is cut of another one too.
     places
         Shifts and strides of the model's windows.
+
+    Attributes
+    ----------
+    guessed
+        Whether a formula was found among so many that a further sample has to confirm it.
     """
+
+    guessed = False
 
     def __init__(
         self,
@@ -146,6 +154,7 @@ class Numbers:
         """A formula that no tensor's size told; an atom of later ones, as the places of a map are
         of scores."""
         found = self._windows._formula(np.array(vector, np.int64), (0,))
+        self.guessed |= found is not None
         if found is not None and len(self._windows._atoms) < 2 * _MOST_ATOMS:
             self._windows._atoms[vector] = found
             self._windows._multiply()
@@ -159,8 +168,13 @@ class Numbers:
         lines = [(v, f) for v, f in atoms.items() if len(f.dims) == 1]
         for v, f in lines:
             atoms.setdefault(tuple(2 * n - 1 for n in v), f * 2 - 1)
+        seen: dict[Vector, Size] = {}
+        unclear: set[Vector] = set()  # no sample tells which of two it is
         for (v, f), (shift, by) in itertools.product(lines, self._places):
-            atoms.setdefault(tuple((n + shift) // by for n in v), (f + shift) // by)
+            made, row = (f + shift) // by, tuple((n + shift) // by for n in v)
+            if row not in atoms and _differ(seen.setdefault(row, made), made):
+                unclear.add(row)
+        atoms.update((row, f) for row, f in seen.items() if row not in unclear)
         return Numbers(atoms, most=_OF_WINDOWS)
 
     def _chosen(self, v: NDArray[np.int64]) -> Size | None:
@@ -171,6 +185,7 @@ class Numbers:
                     return formula(x, y)
         for a, x in self._atoms.items():  # no more than a number, where that is seen as well
             if np.array_equal(np.minimum(a, v.max()), v) and np.count_nonzero(v == a) > 1:
+                self.guessed = True
                 return least(x, int(v.max()))
         return None
 
@@ -261,6 +276,14 @@ class Numbers:
         for place in places.tolist():
             product = product * formulas[place]
         return product
+
+
+def _differ(a: Size, b: Size) -> bool:
+    """Whether two formulas of one dimension each differ anywhere, for what windows leave over."""
+    if a == b:
+        return False
+    names = {d.name for f in (a, b) for d in f.dims}
+    return any(a.at(at) != b.at(at) for n in range(_OVER) if (at := dict.fromkeys(names, n + 512)))
 
 
 def _line(v: NDArray[np.int64], x: NDArray[np.int64], formula: Size) -> Size | None:

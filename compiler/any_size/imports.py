@@ -7,7 +7,6 @@ size instead, and the result says so.
 from __future__ import annotations
 
 import itertools
-import random
 import tempfile
 import time
 from collections.abc import Callable, Sequence, Set
@@ -21,17 +20,10 @@ from nnjit_studio.compiler.any_size.arrays import made_arrays, open_dims
 from nnjit_studio.compiler.any_size.checked import Compiled, checked
 from nnjit_studio.compiler.any_size.constants import Prefix, made_constants, outline, whole_tables
 from nnjit_studio.compiler.any_size.fit import Fit, Numbers, Vector
-from nnjit_studio.compiler.any_size.inputs import (
-    Feeds,
-    Sizes,
-    far_size,
-    odd_size,
-    random_size,
-    sizes_of,
-)
+from nnjit_studio.compiler.any_size.inputs import Feeds, Sizes, sizes_of
 from nnjit_studio.compiler.any_size.narrower import narrower
 from nnjit_studio.compiler.any_size.open_form import families, open_form
-from nnjit_studio.compiler.any_size.probe import Probe, Trial, probe
+from nnjit_studio.compiler.any_size.probe import IMPORTS, Probe, Trial, probe, sizes_to_import
 from nnjit_studio.compiler.any_size.refusal import DIFFERENT_STEPS, reason, refused
 from nnjit_studio.compiler.any_size.tables import bounded, ends_of, rows_of
 from nnjit_studio.compiler.any_size.unified import Unified, unify
@@ -51,12 +43,10 @@ from nnjit_studio.records import Kernel
 from nnjit_studio.records.size_tuning import KnownSettings
 from nnjit_studio.support.phases import OnPhase, quiet
 
-IMPORTS = 4
-"""Sizes at which a model is imported: three decide a formula, the fourth may refuse it."""
 PATIENCE_S = 150.0
 """No other way to keep dimensions is begun after so much processor time."""
-_DRAWS = 40
-_SCALES = (1, 2, 4, 8, 16, 32, 64)
+_MORE = 2
+"""Sizes that are added where formulas fail at them."""
 _T = TypeVar("_T")
 
 
@@ -319,31 +309,40 @@ def _check_at_hand(importer: _Importer, feeds: Feeds) -> None:
 
 
 def _unified(
-    importer: _Importer, trial: Trial, found: Probe, feeds: Feeds, but: Set[int] = frozenset()
+    importer: _Importer,
+    trial: Trial,
+    found: Probe,
+    feeds: Feeds,
+    but: Set[int] = frozenset(),
+    more: tuple[Sizes, ...] = (),
 ) -> tuple[Probe, Unified, frozenset[str]]:
     """The program for any size, the ranges in which it holds, and inputs that it relies on.
 
-    It is imported at sizes ``but`` these, at which a resized table stays as it is."""
+    It is imported at sizes ``but`` these, at which a resized table stays as it is, and at ``more``
+    ones, at which formulas for fewer failed."""
     fit = Fit(found.dims, found.samples, found.places)
     fit.learn(found.vectors())
     example = sizes_of(found.inputs, feeds)
-    at = _import_sizes(found, list(fit.found.values()), example, importer.odd, but)
+    at = [*sizes_to_import(found, list(fit.found.values()), example, importer.odd, but), *more]
     atoms: dict[Vector, Size] = {}
     for formula in fit.found.values():
         atoms.setdefault(tuple(formula.at(sizes) for sizes in at), formula)
     builts: list[BuiltModel] = []
     tables: list[list[tuple[int, ...]]] = []
     levels = []
+
+    def imported(sizes: Sizes, file: Path) -> BuiltModel:
+        return importer.imported(found.input_shapes(sizes), values_of(feeds), file)
+
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / f"{i}.bin" for i in range(len(at))]
         for sizes, file in zip(at, files, strict=True):
-            shapes = found.input_shapes(sizes)
-            builts.append(importer.imported(shapes, values_of(feeds), file))
+            builts.append(imported(sizes, file))
             tables.append(importer.counted.tables)
             levels.append(importer.counted.level)
             same = levels[0].keys() & levels[-1].keys()
             if not (alike := {n for s in same for n in levels[0][s] ^ levels[-1][s]}) <= but:
-                return _unified(importer, trial, found, feeds, but | alike)
+                return _unified(importer, trial, found, feeds, but | alike, more)
             if outline(builts[-1]) != outline(builts[0]):
                 raise refused(DIFFERENT_STEPS)
         constants = made_constants(builts, files)
@@ -351,50 +350,18 @@ def _unified(
         found = bounded(trial, found, example, lengths, atoms)
         if any(isinstance(made, Prefix) for made in constants.values()):
             high = {d.name: at[0][d.name] if d.high == LARGEST else d.high for d in found.dims}
-            shapes, file = found.input_shapes(high), Path(folder) / "largest.bin"
-            largest = importer.imported(shapes, values_of(feeds), file)
+            file = Path(folder) / "largest.bin"
+            largest = imported(high, file)
             constants = whole_tables(constants, builts[0], largest, file)
-        unified = unify(builts, Numbers(atoms, places=found.places), constants)
+        numbers = Numbers(atoms, places=found.places)
+        unified = unify(builts, numbers, constants)
+        if numbers.guessed:
+            seed = 2 + len(more)
+            further = sizes_to_import(found, list(atoms.values()), example, importer.odd, but, seed)
+            if not unified.gives(further[0], imported(further[0], Path(folder) / "further.bin")):
+                if len(more) == _MORE:
+                    raise refused("formulas for its numbers fail at a further size")
+                return _unified(importer, trial, found, feeds, but, (*more, further[0]))
         content = np.fromfile(files[0], np.uint8)
     relied = frozenset(p.spec.name for p in builts[0].plan.inputs if p.value is not None)
     return found, unified.in_common(importer.store, content), relied
-
-
-def _import_sizes(
-    found: Probe,
-    atoms: Sequence[Size],
-    example: Sizes,
-    odd: bool = False,
-    but: Set[int] = frozenset(),
-) -> list[dict[str, int]]:
-    """Sizes at which no atom is 1 or always the same, and at which formulas that differ are told
-    apart; odd ones where that is asked for. The last ones are large: what is one column of small
-    sizes, and other code therefore, may be several there."""
-    rng = random.Random(1)
-    best: tuple[int, list[dict[str, int]]] | None = None
-    for scale, _ in itertools.product(_SCALES, range(_DRAWS)):
-        drawn = [
-            {d.name: random_size(d, scale, rng) for d in found.dims} for _ in range(IMPORTS - 1)
-        ]
-        drawn.append({d.name: far_size(d, example[d.name], scale, rng) for d in found.dims})
-        if odd:
-            drawn = [{d.name: odd_size(d, sizes[d.name]) for d in found.dims} for sizes in drawn]
-        rows = [tuple(a.at(sizes) for sizes in drawn) for a in atoms]
-        apart = all(len(set(sizes.values())) == len(sizes) for sizes in drawn)
-        apart = apart and all(but.isdisjoint(row) for row in rows)
-        if not apart or any(min(row) < 2 or len(set(row)) == 1 for row in rows):
-            continue
-        alike = sum(_alike(a, b) for a, b in itertools.combinations(rows, 2))
-        if best is None or alike < best[0]:
-            best = alike, drawn
-        if not alike:
-            break
-    if best is None:
-        raise ModelError("No sizes were found to import the model at.", "Fix its sizes with --dim.")
-    return best[1]
-
-
-def _alike(a: Vector, b: Vector) -> bool:
-    """Whether one is a multiple of the other plus a constant."""
-    x, y = [n - a[0] for n in a[1:]], [n - b[0] for n in b[1:]]
-    return all(p * y[0] == q * x[0] for p, q in zip(x, y, strict=True))

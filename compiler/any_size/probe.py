@@ -8,8 +8,9 @@ at these are what formulas are made from.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,7 +23,10 @@ from nnjit_studio.compiler.any_size.inputs import (
     Feeds,
     Sizes,
     apart,
+    far_size,
     input_shapes,
+    odd_size,
+    random_size,
     replaced,
     sizes_of,
     sum_of,
@@ -34,11 +38,15 @@ from nnjit_studio.compiler.onnx_file.budget import progress
 from nnjit_studio.compiler.onnx_file.ports import dims_of
 from nnjit_studio.compiler.oracle.onnx_reference import OnnxReference
 from nnjit_studio.errors import ModelError, UserError
-from nnjit_studio.model.size import LARGEST, Dim
+from nnjit_studio.model.size import LARGEST, Dim, Size
 
 Shapes = Mapping[str, tuple[int, ...]]
 
 SAMPLES = 10
+IMPORTS = 4
+"""Sizes at which a model is imported: three decide a formula, the fourth may refuse it."""
+_DRAWN = 40
+_SCALES = (1, 2, 4, 8, 16, 32, 64)
 _ENOUGH = 8
 _TRIES = 60
 _STEPS = (1, 2, 4, 8, 16, 32, 64)
@@ -293,3 +301,48 @@ def _drawn(dim: Dim, above: int, residue: int) -> int:
 def _rounds(node: onnx.NodeProto) -> bool:
     """``QuantizeLinear`` and its kin, ``QLinearMatMul``, ``QGemm``, ``QAttention``."""
     return "Quantize" in node.op_type or node.op_type.startswith(("QLinear", "QGemm", "QAttention"))
+
+
+def sizes_to_import(
+    found: Probe,
+    atoms: Sequence[Size],
+    example: Sizes,
+    odd: bool = False,
+    but: Set[int] = frozenset(),
+    seed: int = 1,
+) -> list[dict[str, int]]:
+    """Sizes at which no atom is 1 or always the same, and at which formulas that differ are told
+    apart; odd ones where that is asked for. The last ones are large: what is one column of small
+    sizes, and other code therefore, may be several there."""
+    rng = random.Random(seed)
+    both = list(itertools.combinations(found.dims, 2))
+    best: tuple[int, list[dict[str, int]]] | None = None
+    for scale, _ in itertools.product(_SCALES, range(_DRAWN)):
+        drawn = [
+            {d.name: random_size(d, scale, rng) for d in found.dims} for _ in range(IMPORTS - 1)
+        ]
+        drawn.append({d.name: far_size(d, example[d.name], scale, rng) for d in found.dims})
+        if odd:
+            drawn = [{d.name: odd_size(d, sizes[d.name]) for d in found.dims} for sizes in drawn]
+        rows = [tuple(a.at(sizes) for sizes in drawn) for a in atoms]
+        apart = all(len(set(sizes.values())) == len(sizes) for sizes in drawn)
+        apart = apart and all(but.isdisjoint(row) for row in rows)
+        if not apart or any(min(row) < 2 or len(set(row)) == 1 for row in rows):
+            continue
+        alike = sum(_alike_rows(a, b) for a, b in itertools.combinations(rows, 2))
+        # The larger of two sizes is each of them somewhere.
+        orders = ({s[a.name] < s[b.name] for s in drawn} for a, b in both)
+        alike += sum(len(order) == 1 for order in orders)
+        if best is None or alike < best[0]:
+            best = alike, drawn
+        if not alike:
+            break
+    if best is None:
+        raise ModelError("No sizes were found to import the model at.", "Fix its sizes with --dim.")
+    return best[1]
+
+
+def _alike_rows(a: Sequence[int], b: Sequence[int]) -> bool:
+    """Whether one is a multiple of the other plus a constant."""
+    x, y = [n - a[0] for n in a[1:]], [n - b[0] for n in b[1:]]
+    return all(p * y[0] == q * x[0] for p, q in zip(x, y, strict=True))

@@ -83,6 +83,12 @@ class Unified:
         plan = replace(parts.plan, buffers=tuple(buffers))
         return _built(self.sample, replace(parts, plan=plan))
 
+    def gives(self, sizes: Mapping[str, int], imported: BuiltModel) -> bool:
+        """Whether an import at these sizes has the numbers that the formulas tell."""
+        parts = _parts(imported)
+        same = _form(parts) == _form(self.parts)
+        return same and list(numbers(parts)) == list(self._numbers(sizes))
+
     def symbolic(self) -> Any:
         """Its parts, with formulas in the place of whole numbers that vary."""
         found = (self.formulas.get(i, n) for i, n in enumerate(numbers(self.parts)))

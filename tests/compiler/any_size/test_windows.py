@@ -72,7 +72,7 @@ def test_a_pooling_with_half_windows_takes_any_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half a window at the end of an odd map is other code, which is right for even ones too."""
-    path, drawn = tmp_path / "m.onnx", imports._import_sizes
+    path, drawn = tmp_path / "m.onnx", imports.sizes_to_import
     asked = []
 
     def mixed(*given: Any) -> list[dict[str, int]]:
@@ -80,7 +80,7 @@ def test_a_pooling_with_half_windows_takes_any_size(
         odd = drawn(*given)
         return odd if given[3] else [*odd[:-1], {"h": 24, "w": 32}]
 
-    monkeypatch.setattr(imports, "_import_sizes", mixed)
+    monkeypatch.setattr(imports, "sizes_to_import", mixed)
     text = """
     <ir_version: 9, opset_import: ["" : 17]>
     g (float[1, 2, h, w] x) => (float[1, 2, a, b] y) {
@@ -95,8 +95,16 @@ def test_a_pooling_with_half_windows_takes_any_size(
 
 def test_sizes_that_are_asked_for_odd_are_odd() -> None:
     found = Probe({}, (Dim("h"), Dim("w", 4, 40, 4), Dim("c", 2, 64, 2)), {}, (), ())
-    drawn = imports._import_sizes(found, [], {"h": 12, "w": 8, "c": 2}, True)
+    drawn = imports.sizes_to_import(found, [], {"h": 12, "w": 8, "c": 2}, True)
     assert all(s["h"] % 2 and s["w"] // 4 % 2 and s["c"] // 2 % 2 for s in drawn)
+
+
+def test_of_two_sizes_each_is_the_larger_one_somewhere() -> None:
+    """Else the larger of them is taken for one of them, at all sizes."""
+    for seed in range(40):
+        found = Probe({}, (Dim("h", 2, 500), Dim("w", 2, 500)), {}, (), ())
+        drawn = imports.sizes_to_import(found, [], {"h": 40, "w": 50}, seed=seed)
+        assert {s["h"] < s["w"] for s in drawn} == {True, False}
 
 
 def test_windows_that_stride_over_a_signal_take_any_length(tmp_path: Path) -> None:
@@ -144,3 +152,37 @@ def test_rows_in_the_middle_of_a_table_are_read_at_any_length(tmp_path: Path) ->
         got = run_by_kernels(built, tmp_path / "w.bin", feeds, "simd128")["y"]
         wanted = native_session(path).run(["y"], feeds)[0]
         np.testing.assert_allclose(got, wanted, atol=1e-5)
+
+
+def test_windows_that_few_sizes_tell_apart_are_not_mistaken(tmp_path: Path) -> None:
+    """As SegFormer reduces its maps: (h + 3) // 32, (h + 7) // 32 and (h + 15) // 32 places."""
+    lines, made, last = [], [], "x"
+    for n, (wide, stride, reduced) in enumerate([(7, 4, 8), (3, 2, 4), (3, 2, 2)]):
+        pads, by = [wide // 2] * 4, [reduced] * 2
+        lines.append(
+            f"""a{n} = Conv<strides = {[stride] * 2}, pads = {pads}>({last}, k{wide})
+            b{n} = Conv<strides = {by}>(a{n}, k{reduced})
+            f{n} = Flatten<axis = 2>(b{n})
+            g{n} = Flatten<axis = 2>(a{n})
+            q{n} = Transpose<perm = [1, 0]>(g{n})
+            s{n} = MatMul(q{n}, f{n})
+            z{n} = ReduceSum<keepdims = 0>(s{n})"""
+        )
+        made.append(f"float z{n}")
+        last = f"a{n}"
+    kernels = ", ".join(
+        f"float[1, 1, {k}, {k}] k{k} = {{{', '.join([str(1 / k)] * (k * k))}}}"
+        for k in (2, 3, 4, 7, 8)
+    )
+    path, body = tmp_path / "m.onnx", "\n".join(lines)
+    text = f"""
+    <ir_version: 9, opset_import: ["" : 17]>
+    g (float[1, 1, h, w] x) => ({", ".join(made)}) <{kernels}> {{ {body} }}
+    """
+    path.write_bytes(parser.parse_model(text).SerializeToString())
+    inputs = [{"x": np.ones((1, 1, *size), np.float32)} for size in ((64, 64), (241, 151))]
+    models = import_sizes(path, tmp_path / "w.bin", inputs).models
+    for built, feeds in zip(models, inputs, strict=True):
+        got = run_by_kernels(built, tmp_path / "w.bin", feeds, "simd128")
+        for name, wanted in zip(got, native_session(path).run(list(got), feeds), strict=True):
+            np.testing.assert_allclose(got[name], wanted, rtol=1e-4)
