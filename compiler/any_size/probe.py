@@ -333,6 +333,8 @@ def sizes_to_import(
         # The larger of two sizes is each of them somewhere.
         orders = ({s[a.name] < s[b.name] for s in drawn} for a, b in both)
         alike += sum(len(order) == 1 for order in orders)
+        # Of two or three places there is often other code.
+        alike += sum(n < 4 for sizes in drawn for n in sizes.values())
         if best is None or alike < best[0]:
             best = alike, drawn
         if not alike:

@@ -78,7 +78,7 @@ def test_a_pooling_with_half_windows_takes_any_size(
     def mixed(*given: Any) -> list[dict[str, int]]:
         asked.append(given[3:4])
         odd = drawn(*given)
-        return odd if given[3] else [*odd[:-1], {"h": 24, "w": 32}]
+        return odd if given[3] else [{"h": 11, "w": 13}, *odd[1:-1], {"h": 24, "w": 32}]
 
     monkeypatch.setattr(imports, "sizes_to_import", mixed)
     text = """
