@@ -77,7 +77,7 @@ def open_form(
     if webgpu and loops:
         gpu = OnGpu(notes=("The bundle has Wasm kernels alone: a GPU runs no loop of steps.",))
     elif webgpu and any(port.found for port in symbolic.plan.outputs):
-        gpu = OnGpu(notes=("The bundle has Wasm kernels alone: its outputs follow from the data.",))
+        gpu = OnGpu(notes=("The bundle has Wasm kernels alone: data says how large an output is.",))
     elif webgpu:
         gpu = on_gpu(symbolic, parts, steps, attention, found.dims, example, on_phase)
     plan = OpenPlan(

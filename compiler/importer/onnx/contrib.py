@@ -196,6 +196,9 @@ def _fused_conv(r: Rewriter) -> None:
     kind, params = r.attribute("activation", b"").decode(), r.attribute("activation_params", [])
     if kind and kind not in _ACTIVATIONS:
         raise r.refuse(f"an activation of {', '.join(_ACTIVATIONS)}")
+    named = _ACTIVATIONS.get(kind, ())
+    if len(params) != len(named):
+        raise r.refuse(f"{len(named)} numbers of its {kind}, which has {len(params)}")
     out = r.node.output[0]
     x = r.op("Conv", *filter(None, held), out="" if other or kind else out, **plain)
     x = r.op("Add", x, other, out="" if kind else out) if other else x
@@ -203,7 +206,7 @@ def _fused_conv(r: Rewriter) -> None:
         low, high = (_number(r, value) for value in params)
         r.op("Min", r.op("Max", x, low), high, out=out)
     elif kind:
-        r.op(kind, x, out=out, **dict(zip(_ACTIVATIONS[kind], params, strict=False)))
+        r.op(kind, x, out=out, **dict(zip(named, params, strict=True)))
 
 
 def _transposed(r: Rewriter, x: str) -> str:
@@ -231,7 +234,7 @@ def _quantised(r: Rewriter, x: str) -> tuple[str, str, str]:
 
 
 _ACTIVATIONS = {
-    "Clip": (), "HardSigmoid": ("alpha", "beta"), "LeakyRelu": ("alpha",), "Relu": (),
+    "Clip": ("min", "max"), "HardSigmoid": ("alpha", "beta"), "LeakyRelu": ("alpha",), "Relu": (),
     "Sigmoid": (), "Tanh": (),
 }  # fmt: skip
 """Those of FusedConv, with the attributes that their parameters are."""

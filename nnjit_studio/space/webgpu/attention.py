@@ -348,7 +348,7 @@ def template(c: GpuCandidate, p: AttentionProblem) -> tuple[bool, str]:
     if p.by_row(c):
         ok = common and c.y0 == 1 and p.m <= FEW_QUERIES and p.threads(c) % SHARES == 0
         ok = ok and c.x0 <= p.row(c).side and p.row(c).whole
-        return ok, f"{p.row(c).side} threads read a key together"
+        return ok, f"{p.row(c).side} threads read a key together; at most {FEW_QUERIES} queries"
     across = p.tile(c).across
     ok = common and c.x0 in X0_CHOICES and c.y0 in Y0_CHOICES and across in ACROSS_CHOICES
     ok = ok and p.tile(c).quads % across == 0

@@ -49,6 +49,15 @@ def test_a_table_is_resized_at_run_time(tmp_path: Path) -> None:
     assert made.notes == () and {d.name for d in made.plan.dims} == {"batch", "height", "width"}
 
 
+def test_a_table_that_is_resized_along_named_axes_keeps_height_and_width(tmp_path: Path) -> None:
+    text = positions(3, 5, 2, CUBIC + ", axes = [2, 3]").replace(
+        'table, "", "", to', 'table, "", "", own'
+    )
+    sizes = [{"batch": batch, "height": 12, "width": 18} for batch in (1, 3)]
+    made = checked(written(tmp_path, text), tmp_path, sizes, drawn)
+    assert sorted(n.partition(":")[0] for n in made.notes) == ["height stays 12", "width stays 18"]
+
+
 def test_a_number_over_a_size_is_a_quotient() -> None:
     h = size(Dim("h", 1, 1000, 1))
     at = [3, 90, 45, 7]

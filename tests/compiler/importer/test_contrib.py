@@ -103,9 +103,18 @@ def test_a_convolution_with_its_activation(
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_an_activation_that_is_unknown_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("activation", "params", "wanted"),
+    [("X", [], "an activation of Clip"), ("Clip", [0.5], "2 numbers of its Clip")],
+)
+def test_an_activation_that_is_unknown_or_not_whole_is_named(
+    tmp_path: Path, activation: str, params: list[float], wanted: str
+) -> None:
     feeds, weights = {"x": _floats(1, 3, 5, 7)}, {"w": _floats(4, 3, 1, 1)}
-    node = helper.make_node("FusedConv", ["x", "w"], ["y"], domain="com.microsoft", activation="X")
+    node = helper.make_node(
+        "FusedConv", ["x", "w"], ["y"], domain="com.microsoft",
+        activation=activation, activation_params=params or None,
+    )  # fmt: skip
     _save(tmp_path / "m.onnx", node, feeds, weights, {"y": (1, 4, 5, 7)})
-    with pytest.raises(UnsupportedOpError, match=r"FusedConv.*needs an activation of Clip"):
+    with pytest.raises(UnsupportedOpError, match=f"FusedConv.*needs {wanted}"):
         import_model(tmp_path / "m.onnx", tmp_path / "w.bin")

@@ -59,9 +59,10 @@ def resized(w: Walk, node: onnx.NodeProto) -> bool:
         return False  # nor is the result anything else, which is kept once
     w.counted.ends.append(0)  # the table is read whole, however large the result is
     if w.counted.kept:
-        to = w.values[node.input[-1]]
-        same = to == (np.array(shape) if to.dtype.kind == "i" else 1)
-        w.counted.level.setdefault(shape, set()).update(np.array(shape)[same].tolist())
+        to, axes = w.values[node.input[-1]], attribute_of(node, "axes")
+        extents = np.array(shape)[axes or slice(None)]
+        same = to == (extents if to.dtype.kind == "i" else 1)
+        w.counted.level.setdefault(shape, set()).update(extents[same].tolist())
         w.count += 1
         places = f"folded//{w.count}"
         line = {"start": 0, "step": 1, "count": shape[-1]}
