@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from nnjit_studio.model.graph import TensorSpec
-from nnjit_studio.model.placement import GPU, Device, Work, calls_of
+from nnjit_studio.model.placement import CPU, GPU, Device, Work, calls_of
 from nnjit_studio.model.plan import Plan, PlanBuffer, PlanPort, PlanStep
 from nnjit_studio.model.storage import aligned
 
@@ -63,7 +63,7 @@ class MixedPlan:
         return cls(
             tuple(
                 Segment(
-                    GPU if s["device"] == GPU else "wasm",
+                    _device(s["device"]),
                     int(s["first"]),
                     Plan.from_json(s["plan"]),
                     tuple(map(int, s["buffers"])),
@@ -71,6 +71,13 @@ class MixedPlan:
                 for s in data["segments"]
             )
         )
+
+
+def _device(name: object) -> Device:
+    for known in (GPU, CPU):
+        if name == known:
+            return known
+    raise ValueError(f"it has a device {name!r}")
 
 
 COPY = "copy of buffer "
@@ -119,7 +126,7 @@ class _Flow:
         self.left: list[dict[int, None]] = [{} for _ in runs]
         self.leaving: list[dict[int, int]] = [{} for _ in runs]
         writer = {port.buffer: -1 for port in plan.inputs}
-        here: dict[Device, set[int]] = {"webgpu": set(), "wasm": set()}
+        here: dict[Device, set[int]] = {GPU: set(), CPU: set()}
         used: dict[int, set[int]] = {}
         for b in (p.buffer for p in plan.outputs if p.buffer in writer):
             here[self.devices[0]].add(b)  # an input as it is

@@ -43,16 +43,15 @@ def divided(opened: OpenModel, compiler: Compiler, measured: StepTimes | None = 
     Without times only what has no kernel for the GPU runs in Wasm. Models of several programs,
     with a state or with loops are not divided.
     """
-    plan = opened.plan
+    plan, known = opened.plan, measured or StepTimes({}, CopyCost())
     tier = GPU_TIERS[:1]
     on_gpu = {w.key for w in opened.workloads if not compiler.compile(w, None, tier).error}
-    steps = works(plan, opened.graph.nodes, on_gpu, measured.times if measured else {})
+    steps = works(plan, opened.graph.nodes, on_gpu, known.times)
     if steps is None or len(opened.programs) > 1:
         return replace(opened, mixed=None)
     nbytes = {i: buffer.nbytes for i, buffer in enumerate(plan.buffers)}
     inputs, outputs = ([p.buffer for p in ports] for ports in (plan.inputs, plan.outputs))
-    cost = measured.cost if measured else CopyCost()
-    devices = place(steps, nbytes, inputs, outputs, cost)
+    devices = place(steps, nbytes, inputs, outputs, known.cost)
     mixed = divide(plan, steps, devices) if len(set(devices)) > 1 else None
     return replace(opened, mixed=mixed)
 
@@ -104,8 +103,9 @@ def remember(folder: Path, path: Path, target: str, measured: StepTimes | None) 
         When the file cannot be written.
     """
     place = str(path.absolute()), target
-    others = [k for k in _known(folder) if (k.path, k.target) != place]
-    if measured is None and len(others) == len(_known(folder)):
+    known = _known(folder)
+    others = [k for k in known if (k.path, k.target) != place]
+    if measured is None and len(others) == len(known):
         return
     mine = [] if measured is None else [replace(measured, path=place[0], target=place[1])]
     write_own_json(folder / FILE, [asdict(each) for each in (*mine, *others)[:LIMIT]])

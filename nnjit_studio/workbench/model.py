@@ -14,7 +14,6 @@ from nnjit_studio.errors import CompileError, NnjitError, UserError
 from nnjit_studio.model import Generated, Generation, Plan, Sampling, Token, Workload
 from nnjit_studio.model.feeds import Feeds, example_feeds
 from nnjit_studio.model.placement import GPU
-from nnjit_studio.model.segments import MixedPlan
 from nnjit_studio.records import Inference, Kernel, Tap
 from nnjit_studio.records.backend import WASM, Backend
 from nnjit_studio.records.gpu_candidate import AnyCandidate
@@ -146,7 +145,7 @@ class ModelOnPage:
     def load_with(self, others: Mapping[str, Plan]) -> None:
         """Load the open model again, with further plans over its memory."""
         model = self.current
-        self.page.runner.load(model.plan, model.weights, others, self._mixed(model))
+        self.page.runner.load(model.plan, model.weights, others, model.mixed)
 
     def change_backend(self, backend: Backend, on_phase: OnPhase = quiet) -> None:
         """Run the open model on another backend; its kernels have to be registered again.
@@ -180,10 +179,7 @@ class ModelOnPage:
 
     def _send(self, opened: OpenModel, on_phase: OnPhase = quiet) -> None:
         on_phase("loading weights into the page")
-        self.page.runner.load(opened.plan, opened.weights, opened.other_plans, self._mixed(opened))
-
-    def _mixed(self, opened: OpenModel) -> MixedPlan | None:
-        return opened.mixed if self.page.backend.is_gpu else None
+        self.page.runner.load(opened.plan, opened.weights, opened.other_plans, opened.mixed)
 
     def _divide(self) -> bool:
         """Divide the steps of the open model between WebGPU and Wasm; whether they can be."""

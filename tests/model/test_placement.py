@@ -184,3 +184,9 @@ def test_segments_compute_what_the_plan_does(seed: int) -> None:
     for segment in mixed.segments:
         left = [port.buffer for port in segment.plan.outputs]
         assert len(set(left)) == len(left), "what goes to the page is not copied once more"
+
+
+def test_a_device_that_is_none_is_refused() -> None:
+    segment = {"device": "npu", "first": 0, "plan": {}, "buffers": []}
+    with pytest.raises(ValueError, match="'npu'"):
+        MixedPlan.from_json({"version": 1, "segments": [segment]})

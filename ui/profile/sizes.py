@@ -269,20 +269,25 @@ class SizesView(Panel):
     def _record(self, read: tuple[Axis, Histogram]) -> None:
         axis, found = read
         kept = {size: runs for size, runs in found.items() if axis.low <= size <= axis.high}
-        if axis != self._axis or len(kept) < 2:
-            self.caption.setText(f"Fewer than two sizes lie between {axis.low} and {axis.high}.")
+        if axis != self._axis:
+            return  # another dimension was chosen meanwhile
+        if len(kept) < 2:
+            self.caption.setText(
+                f"Fewer than two sizes lie between {axis.low} and {axis.high}: choose more files."
+            )
             return
         self._recorded, self._filled = kept, self.runs.text()
         few = typical(kept)
         _write(self.field, ", ".join(map(str, few if len(few) > 1 else (min(kept), max(kept)))))
         self._share_out()
         left = sum(found.values()) - sum(kept.values())
-        self.caption.setText(
+        said = [
             f"{text.counted(round(sum(kept.values())), 'run')} of {min(kept)} to {max(kept)}; "
             "a few sizes stand for all, each for those that are nearest."
-            + f" {left:.0f} more are outside {axis.low} to {axis.high}."
-            * bool(left)
-        )
+        ]
+        if left:
+            said.append(f"{left:.0f} more are outside {axis.low} to {axis.high}.")
+        self.caption.setText(" ".join(said))
 
     def _share_out(self) -> None:
         """Say how often the sizes in the field run, of those that were recorded."""

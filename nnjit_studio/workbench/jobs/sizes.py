@@ -155,19 +155,19 @@ def profile_sizes_beside(
     model, visits = bench.model, effort.visits
     feeds, events = dict(model.feeds), model.events
     with tempfile.TemporaryDirectory(prefix="nnjit-sizes-") as name:
-        folder, forms = Path(name), []
+        folder, forms, inputs = Path(name), [], []
         try:
             found = profile_sizes(bench, path, wanted, feeds, on_phase, effort=effort)
             if visits is not None and not bench.page.backend.is_gpu:
                 at = sized(bench.page.process.survey(path), wanted, feeds)
-                forms = forms_of_sizes(model, [each.arrays for each in at], folder)
+                inputs = [each.arrays for each in at]
+                forms = forms_of_sizes(model, inputs, folder)
         finally:
             if not bench.page.ended:
                 bench.open_model(path, on_phase, feeds)
                 model.events = events
         if visits is None or not forms:
             return found
-        inputs = [each.arrays for each in at]
         return with_alone(model, found, forms, inputs, folder, visits, on_phase)
 
 
