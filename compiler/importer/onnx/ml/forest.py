@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,23 +10,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-LEAF = "LEAF"
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "MEMBER")
 """In the order of the numbers that TreeEnsemble has for them."""
-_REVERSED = {"BRANCH_GT": "BRANCH_LEQ", "BRANCH_GTE": "BRANCH_LT", "BRANCH_NEQ": "MEMBER"}
+LEAF = len(MODES)
+_LEQ, _LT, _GTE, _GT, _EQ, NEQ, MEMBER = range(LEAF)
+_REVERSED = {_GT: _LEQ, _GTE: _LT, NEQ: _EQ}
 
 
 @dataclass(frozen=True)
-class Branch:
-    """A node with two behind it, by their keys; ``members`` are what it compares with."""
+class Nodes:
+    """All nodes and leaves, as columns of one length; a leaf leads nowhere.
 
-    feature: int
-    mode: str
-    members: Sequence[float]
-    yes: Any
-    no: Any
-    nan: Any
-    """Behind it where the feature is not a number."""
+    Files have millions of them, so nothing walks over them one by one.
+    """
+
+    features: Array
+    modes: Array
+    """Places in ``MODES``, or ``LEAF``."""
+    limits: Array
+    yes: Array
+    no: Array
+    nan: Array
+    """Behind a node where its feature is not a number."""
+    members: Sequence[Sequence[float]] = ()
+    """What each MEMBER compares with, in the order of the nodes."""
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """Weights, each of a leaf for a target, as columns of one length; of a node that leads on, or of
+    none (-1), they are left out."""
+
+    nodes: Array
+    targets: Array
+    weights: Array
 
 
 @dataclass(frozen=True)
@@ -42,89 +59,83 @@ class Forest:
 
 
 def forest(
-    roots: Sequence[Any], branches: Mapping[Any, Branch], leaves: Mapping[Any, Any], targets: int,
-    refuse: Callable[[str], Exception],
-) -> Forest:  # fmt: skip
-    """Trees from their roots on.
-
-    Parameters
-    ----------
-    leaves
-        Target and weight pairs of each leaf, by its key.
-    refuse
-        Makes the error of what the trees need.
-    """
-    simple = _Simple(branches)
-    rows, known = simple.rows, simple.known
-    reached = dict.fromkeys([*(key for row in rows for key in row[2:]), *roots])
-    places = {key: i for i, key in enumerate(key for key in reached if key not in known)}
-    count = len(places)
-
-    def place(key: Any) -> int:
-        return count + known[key] if key in known else places[key]
-
-    own = np.arange(count, dtype=np.int32)
-    ends = np.stack([np.zeros_like(own), own, own, own], 1)
-    inner = [[row[0], *map(place, row[2:])] for row in rows]
-    table = np.concatenate([ends, np.array(inner, np.int32).reshape(-1, 4)])
-    weights = np.full((count, targets), np.nan)
-    for key, i in places.items():
-        for target, weight in leaves.get(key, ()):
-            if not 0 <= target < targets:
-                raise refuse(f"targets below {targets}")
-            weights[i, target] = np.nansum([weights[i, target], weight])
-    limits = np.array([0.0] * count + [row[1] for row in rows], np.float32)
-    begin = np.array([place(root) for root in roots], np.int32)
-    if table[:, 0].min(initial=0) < 0:
+    roots: Array, nodes: Nodes, leaves: Leaves, targets: int, refuse: Callable[[str], Exception]
+) -> Forest:
+    """Trees from their roots on; ``refuse`` makes the error of what the trees need."""
+    if ((leaves.targets < 0) | (leaves.targets >= targets)).any():
+        raise refuse(f"targets below {targets}")
+    if nodes.features.min(initial=0) < 0:
         raise refuse("features that are counted from 0")
-    return Forest(table, limits, begin, weights.astype(np.float32), _depth(table, begin, refuse))
+    nodes = _by_one_limit(_by_one_member(nodes))
+    ends = nodes.modes == LEAF
+    count = int(ends.sum())
+    place = np.where(ends, np.cumsum(ends), count + np.cumsum(~ends)).astype(np.int32) - 1
+    order = np.argsort(place)
+    behind = [np.where(ends, place, place[way]) for way in (nodes.yes, nodes.no, nodes.nan)]
+    table = np.stack([nodes.features.astype(np.int32), *behind], 1)[order]
+    held = (leaves.nodes >= 0) & ends[leaves.nodes]
+    at = place[leaves.nodes[held]], leaves.targets[held]
+    given = np.zeros((count, targets), bool)
+    given[at] = True
+    weights = np.zeros((count, targets), np.float32)
+    np.add.at(weights, at, leaves.weights[held].astype(np.float32))
+    weights[~given] = np.nan
+    begin = place[roots]
+    limits = nodes.limits.astype(np.float32)[order]
+    return Forest(table, limits, begin, weights, _depth(table, begin, count, refuse))
 
 
-def _depth(table: Array, roots: Array, refuse: Callable[[str], Exception]) -> int:
+def _depth(table: Array, roots: Array, leaves: int, refuse: Callable[[str], Exception]) -> int:
     """Steps until every walk is at a leaf."""
-    here, steps = np.unique(roots), 0
-    while True:
-        after = np.unique(table[here, 1:])
-        if np.array_equal(after, here) and (table[here, 1] == here).all():
-            return steps
+    here, steps = np.unique(roots[roots >= leaves]), 0
+    while len(here):
+        after = table[here, 1:]
+        here = np.unique(after[after >= leaves])
         steps += 1
-        here = after
         if steps > len(table):
             raise refuse("trees without circles")
+    return steps
 
 
-class _Simple:
-    """Rows that go on to ``yes`` where a feature is at most a threshold, else to ``no``."""
-
-    def __init__(self, branches: Mapping[Any, Branch]) -> None:
-        self.rows: list[tuple[int, float, Any, Any, Any]] = []
-        self.known: dict[Any, int] = {}
-        for key, b in branches.items():
-            yes, no, mode = b.yes, b.no, b.mode
-            if mode in _REVERSED:
-                yes, no, mode = no, yes, _REVERSED[mode]
-            if mode == "BRANCH_LEQ":
-                self._add(key, b, b.members[0], yes, no)
-            elif mode == "BRANCH_LT":
-                self._add(key, b, _below(b.members[0]), yes, no)
-            else:
-                self._equal(key, b, yes, no)
-
-    def _add(self, key: Any, b: Branch, limit: float, yes: Any, no: Any) -> None:
-        self.known[key] = len(self.rows)
-        self.rows.append((b.feature, limit, yes, no, b.nan))
-
-    def _equal(self, key: Any, b: Branch, yes: Any, no: Any) -> None:
-        """Two rows for each number: at most it, and not at most the next below."""
-        for i, member in enumerate(b.members):
-            after = (key, "member", i + 1) if i + 1 < len(b.members) else no
-            inside = (key, "inside", i)
-            self._add(key if i == 0 else (key, "member", i), b, member, inside, after)
-            self._add(inside, b, _below(member), after, yes)
-        if not len(b.members):
-            self._add(key, b, 0.0, no, no)
+def _by_one_member(nodes: Nodes) -> Nodes:
+    """Nodes without MEMBER: each is a chain of equalities."""
+    columns = [nodes.features, nodes.modes, nodes.limits, nodes.yes, nodes.no, nodes.nan]
+    features, modes, limits, yes, no, nan = (np.array(c) for c in columns)
+    more: list[tuple[Any, ...]] = []
+    for at, members in zip(np.flatnonzero(modes == MEMBER), nodes.members, strict=True):
+        modes[at] = _EQ
+        if not members:
+            yes[at] = no[at]
+            continue
+        limits[at] = members[0]
+        last = len(modes) + len(more) + len(members) - 2
+        chain = range(len(modes) + len(more), last + 1)
+        for i, member in zip(chain, members[1:], strict=True):
+            after = no[at] if i == last else i + 1
+            more.append((features[at], _EQ, member, yes[at], after, nan[at]))
+        if chain:
+            no[at] = chain[0]
+    return _longer((features, modes, limits, yes, no, nan), more and list(zip(*more, strict=True)))
 
 
-def _below(limit: float) -> float:
-    """The largest float32 below a number."""
-    return float(np.nextafter(np.float32(limit), np.float32(-np.inf)))
+def _by_one_limit(nodes: Nodes) -> Nodes:
+    """Nodes that go on to ``yes`` where a feature is at most a limit, else to ``no``.
+
+    An equality is two of them: at most the number, and not at most the next below.
+    """
+    yes, no, modes = nodes.yes, nodes.no, nodes.modes.copy()
+    for mode, other in _REVERSED.items():
+        turned = nodes.modes == mode
+        yes, no = np.where(turned, no, yes), np.where(turned, yes, no)
+        modes[turned] = other
+    below = np.nextafter(nodes.limits.astype(np.float32), np.float32(-np.inf))
+    limits = np.where(modes == _LT, below, nodes.limits.astype(np.float32))
+    same = np.flatnonzero(modes == _EQ)
+    inside = (nodes.features[same], modes[same], below[same], no[same], yes[same], nodes.nan[same])
+    yes[same] = len(modes) + np.arange(len(same))
+    return _longer((nodes.features, modes, limits, yes, no, nodes.nan), inside)
+
+
+def _longer(columns: Sequence[Array], more: Sequence[Any]) -> Nodes:
+    """Columns of nodes, and those of further ones behind."""
+    return Nodes(*(map(np.append, columns, more) if len(more) else columns))

@@ -6,13 +6,23 @@ Runtime gives.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
-from nnjit_studio.compiler.importer.onnx.ml.forest import LEAF, MODES, Branch, Forest, forest
+from nnjit_studio.compiler.importer.onnx.ml.forest import (
+    LEAF,
+    MEMBER,
+    MODES,
+    NEQ,
+    Forest,
+    Leaves,
+    Nodes,
+    forest,
+)
 from nnjit_studio.compiler.importer.onnx.ml.scores import transformed
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
 from nnjit_studio.compiler.tvm_adapter.trees import TREE_OP
@@ -23,18 +33,15 @@ _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 
 def ensemble(r: Rewriter) -> None:
     """Of ai.onnx.ml 5."""
-    branches, leaves = _inner(r)
-    held = _numbers(r, "leaf_weights")
-    ends = {
-        ("leaf", i): [(target, held[i])]
-        for i, target in enumerate(r.attribute("leaf_targetids", []))
-    }
-    roots = [leaves.get(i, i) for i in r.attribute("tree_roots", [])]
-    reached = {key for b in branches.values() for key in (b.yes, b.no)}.union(roots)
-    if not reached <= branches.keys() | ends.keys():
+    nodes, roots = _inner(r), _whole(r, "tree_roots")
+    ends = np.flatnonzero(nodes.modes == LEAF)
+    leaves = Leaves(ends, _whole(r, "leaf_targetids"), _numbers(r, "leaf_weights"))
+    if ((roots < 0) | (roots >= ends.min(initial=len(nodes.modes)))).any():
         raise r.refuse("nodes that lead to others")
+    # A tree of a leaf alone is written as a node whose both ways lead to it.
+    roots = np.where(nodes.yes[roots] == nodes.no[roots], nodes.yes[roots], roots)
     targets = r.attribute("n_targets", 1)
-    made = forest(roots, branches, ends, targets, r.refuse)
+    made = forest(roots, nodes, leaves, targets, r.refuse)
     how = _AGGREGATES[r.attribute("aggregate_function", 1)]
     scores = _aggregated(r, made, how)
     _finished(r, scores, _TRANSFORMS[r.attribute("post_transform", 0)], targets, r.node.output[0])
@@ -92,61 +99,66 @@ def _two_classes(r: Rewriter, made: Forest, used: list[int], transform: str) -> 
 
 def _older(r: Rewriter, what: str, targets: int) -> Forest:
     """The trees of the older forms, whose nodes and leaves are numbered in each tree."""
-    keys = list(zip(*(r.attribute(f"nodes_{n}", []) for n in ("treeids", "nodeids")), strict=True))
-    trees = [tree for tree, _ in keys]
-    behind = {
-        side: list(zip(trees, r.attribute(f"nodes_{side}nodeids", []), strict=True))
+    number = {name: i for i, name in enumerate((*MODES, "LEAF"))}
+    names = r.attribute("nodes_modes", [])
+    modes = np.fromiter((number.get(name.decode(), -1) for name in names), np.int64, len(names))
+    trees, own = _whole(r, "nodes_treeids"), _whole(r, "nodes_nodeids")
+    find, ends = _places(trees, own), modes == LEAF
+    here = np.arange(len(modes))
+    yes, no = (
+        np.where(ends, here, find(trees, _whole(r, f"nodes_{side}nodeids")))
         for side in ("true", "false")
-    }
-    values, modes = _numbers(r, "nodes_values"), r.attribute("nodes_modes", [])
-    features = r.attribute("nodes_featureids", [])
-    missing = r.attribute("nodes_missing_value_tracks_true", None) or [0] * len(keys)
-    known, branches, inside = set(keys), {}, set()
-    for i, key in enumerate(keys):
-        mode = modes[i].decode()
-        if mode == LEAF:
-            continue
-        yes, no = behind["true"][i], behind["false"][i]
-        if mode not in MODES or yes not in known or no not in known:
-            raise r.refuse("nodes that lead to others, by modes that are known")
-        nan = yes if missing[i] else _of_nan(mode, yes, no)
-        branches[key] = Branch(features[i], mode, [values[i]], yes, no, nan)
-        inside |= {yes, no}
-    leaves: dict[Any, list[tuple[int, float]]] = {}
-    ids = (r.attribute(f"{what}_{n}", []) for n in ("treeids", "nodeids", "ids"))
-    weights = _numbers(r, f"{what}_weights")
-    for tree, node, target, weight in zip(*ids, weights, strict=True):
-        leaves.setdefault((tree, node), []).append((target, weight))
-    roots = [key for key in keys if key not in inside]
-    return forest(roots, branches, leaves, targets, r.refuse)
+    )
+    if min(modes.min(initial=0), yes.min(initial=0), no.min(initial=0)) < 0:
+        raise r.refuse("nodes that lead to others, by modes that are known")
+    limits, nan = _numbers(r, "nodes_values"), _of_nan(r, modes, yes, no)
+    single = [[float(limit)] for limit in limits[modes == MEMBER]]
+    nodes = Nodes(_whole(r, "nodes_featureids"), modes, limits, yes, no, nan, single)
+    at = find(*(_whole(r, f"{what}_{n}") for n in ("treeids", "nodeids")))
+    leaves = Leaves(at, _whole(r, f"{what}_ids"), _numbers(r, f"{what}_weights"))
+    inside = np.concatenate([way[~ends] for way in (yes, no)])
+    roots = np.setdiff1d(here, inside)
+    return forest(roots, nodes, leaves, targets, r.refuse)
 
 
-def _inner(r: Rewriter) -> tuple[dict[Any, Branch], dict[int, Any]]:
-    """Nodes by their numbers; and those whose both ways lead to one leaf, as a tree of a leaf
-    alone is written."""
-    splits, modes = _numbers(r, "nodes_splits"), _numbers(r, "nodes_modes")
-    ways = {
-        side: [
-            ("leaf", node) if leaf else node
-            for node, leaf in zip(
-                r.attribute(f"nodes_{side}nodeids", []), r.attribute(f"nodes_{side}leafs", []),
-                strict=True,
-            )
-        ]
-        for side in ("true", "false")
-    }  # fmt: skip
-    features = r.attribute("nodes_featureids", [])
-    missing = r.attribute("nodes_missing_value_tracks_true", None) or [0] * len(features)
-    members = _sets(_numbers(r, "membership_values"))
-    branches, alone = {}, {}
-    for i, feature in enumerate(features):
-        yes, no, mode = ways["true"][i], ways["false"][i], MODES[int(modes[i])]
-        if yes == no:
-            alone[i] = yes
-        held = next(members) if mode == "MEMBER" else [splits[i]]
-        nan = yes if missing[i] else _of_nan(mode, yes, no)
-        branches[i] = Branch(feature, mode, held, yes, no, nan)
-    return branches, alone
+def _places(trees: Any, nodes: Any) -> Callable[[Any, Any], Any]:
+    """Where in the file nodes stand, by tree and number; -1 for one that is not there."""
+    known, numbers = np.unique(trees), np.unique(nodes)
+
+    def keys(trees: Any, nodes: Any) -> Any:
+        """One number for both, negative for what no node has."""
+        row, column = np.searchsorted(known, trees), np.searchsorted(numbers, nodes)
+        there = np.isin(trees, known) & np.isin(nodes, numbers)
+        return np.where(there, row * len(numbers) + column, -1)
+
+    own = keys(trees, nodes)
+    order = np.argsort(own, kind="stable")
+
+    def find(trees: Any, nodes: Any) -> Any:
+        asked = keys(trees, nodes)
+        at = np.minimum(np.searchsorted(own, asked, sorter=order), len(own) - 1)
+        return np.where(own[order[at]] == asked, order[at], -1)
+
+    return find
+
+
+def _inner(r: Rewriter) -> Nodes:
+    """Nodes by their numbers, and the leaves behind them."""
+    modes, features = _numbers(r, "nodes_modes").astype(np.int64), _whole(r, "nodes_featureids")
+    count, leaves = len(features), len(_whole(r, "leaf_targetids"))
+    ends = np.arange(count, count + leaves)
+    ways = []
+    for side in ("true", "false"):
+        way, leaf = (_whole(r, f"nodes_{side}{what}") for what in ("nodeids", "leafs"))
+        if ((way < 0) | (way >= np.where(leaf, leaves, count))).any():
+            raise r.refuse("nodes that lead to others")
+        ways.append(way + leaf * count)
+    yes, no = ways
+    columns = (features, modes, _numbers(r, "nodes_splits"), yes, no, _of_nan(r, modes, yes, no))
+    members = list(_sets(_numbers(r, "membership_values")))
+    nothing = np.zeros(leaves)
+    behind = (nothing.astype(int), nothing.astype(int) + LEAF, nothing, ends, ends, ends)
+    return Nodes(*map(np.append, columns, behind), members)
 
 
 def _sets(values: Any) -> Any:
@@ -160,9 +172,15 @@ def _sets(values: Any) -> Any:
             found.append(float(value))
 
 
-def _of_nan(mode: str, yes: Any, no: Any) -> Any:
-    """NaN is in no order, and not equal to anything."""
-    return yes if mode == "BRANCH_NEQ" else no
+def _of_nan(r: Rewriter, modes: Any, yes: Any, no: Any) -> Any:
+    """NaN is in no order, and not equal to anything; files may say otherwise."""
+    missing = _whole(r, "nodes_missing_value_tracks_true")
+    return np.where((modes == NEQ) | (missing if len(missing) else False), yes, no)
+
+
+def _whole(r: Rewriter, name: str) -> Any:
+    """An attribute of whole numbers."""
+    return np.array(r.attribute(name, []), np.int64)
 
 
 def _numbers(r: Rewriter, name: str) -> Any:
