@@ -19,6 +19,9 @@ from nnjit_studio.support.limits import end_after, seconds_for
 LEAST_BYTES = 1 << 30
 FILES = 4
 """Times a file that its import may take, from ``LEAST_BYTES`` on."""
+NUMBERS, NUMBERS_BYTES = 16, 4 << 30
+"""The same for files of up to ``NUMBERS_BYTES`` then: whole numbers in attributes, as of trees, take a
+byte or two in the file and eight in memory, and are checked in a copy."""
 SILENCES = 10
 """Times the processor time from one sign of progress to the next that a whole job has."""
 
@@ -68,7 +71,7 @@ def progress() -> None:
 
 def memory_for(nbytes: int) -> int:
     """Bytes that the import of a file of so many bytes may take."""
-    return max(LEAST_BYTES, FILES * nbytes)
+    return max(LEAST_BYTES, FILES * nbytes, min(NUMBERS * nbytes, NUMBERS_BYTES))
 
 
 def _limit_data(job: _Job | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from onnx import TensorProto, helper, numpy_helper, parser
 from run_plan import run_by_kernels
 
 from nnjit_studio.compiler.importer import import_model
+from nnjit_studio.compiler.importer.onnx.ml import trees as ensembles
+from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
 from nnjit_studio.compiler.oracle.onnx_reference import OnnxReference
 from nnjit_studio.errors import UnsupportedOpError
 from nnjit_studio.records import GPU_TIERS, TIERS
@@ -308,6 +311,27 @@ def test_a_transformation_without_a_rule_is_refused(tmp_path: Path, op: str) -> 
     path = saved(tmp_path / "m.onnx", op, outputs, rows(), post_transform="PROBIT", **trees, **more)
     with pytest.raises(UnsupportedOpError, match="PROBIT"):
         import_model(path, tmp_path / "w.bin")
+
+
+def test_no_node_of_a_forest_is_walked_by_itself(tmp_path: Path) -> None:
+    def calls(times: int) -> int:
+        many = {name: values * times for name, values in trees.items()}
+        for name in ("nodes_treeids", "target_treeids"):
+            length = len(trees[name])
+            many[name] = [tree + 4 * (i // length) for i, tree in enumerate(many[name])]
+        kind = {"y": FLOAT}
+        path = saved(tmp_path / "m.onnx", "TreeEnsembleRegressor", kind, rows(), **many)
+        rewriter = Rewriter(17, {}, {}, node=onnx.load(path).graph.node[0])
+        events: list[str] = []
+        sys.setprofile(lambda frame, event, _: events.append(event))
+        try:
+            ensembles.regressor(rewriter)
+        finally:
+            sys.setprofile(None)
+        return events.count("call")
+
+    trees = forest("target", lambda rng: [(0, rng.random())])
+    assert calls(50) == calls(1)  # generators count as calls, too
 
 
 def test_trees_with_circles_are_refused(tmp_path: Path) -> None:

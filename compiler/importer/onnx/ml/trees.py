@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -99,10 +100,12 @@ def _two_classes(r: Rewriter, made: Forest, used: list[int], transform: str) -> 
 
 def _older(r: Rewriter, what: str, targets: int) -> Forest:
     """The trees of the older forms, whose nodes and leaves are numbered in each tree."""
-    number = {name: i for i, name in enumerate((*MODES, "LEAF"))}
+    number = {name.encode(): i for i, name in enumerate((*MODES, "LEAF"))}
     names = r.attribute("nodes_modes", [])
-    modes = np.fromiter((number.get(name.decode(), -1) for name in names), np.int64, len(names))
+    modes = np.fromiter(map(number.get, names, repeat(-1)), np.int64, len(names))
     trees, own = _whole(r, "nodes_treeids"), _whole(r, "nodes_nodeids")
+    if max(abs(ids).max(initial=0) for ids in (trees, own)) >= 2**31:
+        raise r.refuse("trees and nodes that are numbered in 32 bits")
     find, ends = _places(trees, own), modes == LEAF
     here = np.arange(len(modes))
     yes, no = (
@@ -116,20 +119,19 @@ def _older(r: Rewriter, what: str, targets: int) -> Forest:
     nodes = Nodes(_whole(r, "nodes_featureids"), modes, limits, yes, no, nan, single)
     at = find(*(_whole(r, f"{what}_{n}") for n in ("treeids", "nodeids")))
     leaves = Leaves(at, _whole(r, f"{what}_ids"), _numbers(r, f"{what}_weights"))
-    inside = np.concatenate([way[~ends] for way in (yes, no)])
-    roots = np.setdiff1d(here, inside)
-    return forest(roots, nodes, leaves, targets, r.refuse)
+    inside = np.zeros(len(modes), bool)
+    inside[yes[~ends]] = inside[no[~ends]] = True
+    return forest(here[~inside], nodes, leaves, targets, r.refuse)
 
 
 def _places(trees: Any, nodes: Any) -> Callable[[Any, Any], Any]:
     """Where in the file nodes stand, by tree and number; -1 for one that is not there."""
-    known, numbers = np.unique(trees), np.unique(nodes)
+    many = int(max(nodes.max(initial=0), 0)) + 1
 
     def keys(trees: Any, nodes: Any) -> Any:
-        """One number for both, negative for what no node has."""
-        row, column = np.searchsorted(known, trees), np.searchsorted(numbers, nodes)
-        there = np.isin(trees, known) & np.isin(nodes, numbers)
-        return np.where(there, row * len(numbers) + column, -1)
+        """One number for both."""
+        inside = (nodes >= 0) & (nodes < many)
+        return np.where(inside, trees * many + nodes, -1)
 
     own = keys(trees, nodes)
     order = np.argsort(own, kind="stable")
