@@ -38,8 +38,10 @@ class Nodes:
 
 @dataclass(frozen=True)
 class Leaves:
-    """Weights, each of a leaf for a target, as columns of one length; of a node that leads on, or of
-    none (-1), they are left out."""
+    """Weights, each of a leaf for a target, as columns of one length.
+
+    Those of a node that leads on, or of none (-1), are left out.
+    """
 
     nodes: Array
     targets: Array
