@@ -309,6 +309,7 @@ def _gemm(r: Rewriter) -> bool:
 
 RULES: dict[str, Callable[[Rewriter], bool]] = {
     "BatchNormalization": batch_normalization,
+    "BitCast": arithmetic.bit_cast,
     "Cast": quantised.cast,
     "Celu": _celu,
     "Clip": _clip,
@@ -321,6 +322,7 @@ RULES: dict[str, Callable[[Rewriter], bool]] = {
     "DFT": dft,
     "DeformConv": windows.deform_conv,
     "DequantizeLinear": wide_quantised.dequantize,
+    "Det": arithmetic.determinant,
     "Dropout": dropout,
     "Einsum": _einsum,
     "Expand": refused.known_ahead(1),
@@ -350,7 +352,7 @@ RULES: dict[str, Callable[[Rewriter], bool]] = {
     "ReduceMax": arithmetic.of_truths,
     "ReduceMean": _reduce_mean,
     "ReduceMin": arithmetic.of_truths,
-    "RoiAlign": refused.roi_align,
+    "RoiAlign": windows.roi_align,
     "RotaryEmbedding": onnx_rotary,
     "Resize": resize,
     "ReverseSequence": moved.reverse_sequence,

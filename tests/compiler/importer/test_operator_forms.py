@@ -240,6 +240,23 @@ def windows() -> Iterator[Case]:
         )  # fmt: skip
 
 
+def determinants() -> Iterator[Case]:
+    for size in (1, 2, 5):
+        yield case("Det", "f32", draw("f32", 2, size, size, low=-1), variant=f"{size}")
+
+
+def largest_samples() -> Iterator[Case]:
+    """Of boxes that reach beyond the image on all sides, and of one without a height."""
+    image, which = draw("f32", 2, 3, 6, 8, low=-1), i64(0, 1, 1)
+    boxes = np.array([[1, 1, 6, 4], [-4, -3, 9, 8], [2, 5, 7, 5]], np.float32)
+    for opset, held in ((10, {}), (16, {"coordinate_transformation_mode": "half_pixel"})):
+        yield case(
+            "RoiAlign", "f32", image, boxes, which, opset=opset, variant=f"largest {opset}",
+            mode="max", output_height=2, output_width=3, sampling_ratio=2, spatial_scale=0.75,
+            **held,
+        )  # fmt: skip
+
+
 def batch_first() -> Iterator[Case]:
     gates = {"LSTM": 4, "GRU": 3, "RNN": 1}
     x, start = draw("f32", 2, 3, 5), draw("f32", 2, 2, 4, seed=4)
@@ -296,7 +313,7 @@ def wide_quantised() -> Iterator[Case]:
 
 GROUPS = (
     resizes, powers, slices, transposed, statistics, functions, empty_parts, infinities, moved,
-    windows, batch_first, wide_quantised,
+    windows, determinants, largest_samples, batch_first, wide_quantised,
 )  # fmt: skip
 CASES = [c for group in GROUPS for c in group()]
 
@@ -312,6 +329,7 @@ def test_it_runs_and_is_right(given: Case, tmp_path: Path) -> None:
     [
         (case("Expand", "f32", draw("f32", 3, 1), i64(3, 4)), "a constant shape"),
         (case("Range", "i64", *map(np.asarray, i64(0, 9, 2))), "a constant shape"),
+        (case("Det", "f32", draw("f32", 13, 13)), "at most 12 rows"),
         (case("HannWindow", "i32", np.array(9, np.int32)), "of node"),
         (
             case("Dropout", "f32", draw("f32", 3), None, np.array(True), weights=(1,)),

@@ -1,6 +1,8 @@
-"""Powers, rests and reductions in number formats that the importer's converters take otherwise."""
+"""Powers, rests, bits and reductions that the importer's converters take otherwise, or not at all."""
 
 from __future__ import annotations
+
+from itertools import combinations
 
 import numpy as np
 from onnx import TensorProto, helper
@@ -8,6 +10,8 @@ from onnx import TensorProto, helper
 from nnjit_studio.compiler.importer.onnx.rewriter import INTEGERS, Rewriter
 
 _LARGEST_POWER = 64
+_LARGEST_MATRIX = 12
+"""Rows of a matrix whose determinant is laid out: half as many of its columns are 924 choices."""
 
 
 def power(r: Rewriter) -> bool:
@@ -89,4 +93,38 @@ def of_truths(r: Rewriter) -> bool:
     number = r.op("Cast", x, to=TensorProto.INT32)
     found = r.op(r.node.op_type, number, *axes, **held)
     r.op("Cast", found, to=TensorProto.BOOL, out=r.node.output[0])
+    return True
+
+
+def bit_cast(r: Rewriter) -> bool:
+    """Between whole numbers of one width, where a Cast wraps, and so keeps the bits."""
+    kinds = (r.dtype(r.node.input[0]), r.attribute("to", TensorProto.UNDEFINED))
+    if not all(kind in (*INTEGERS, TensorProto.BOOL) for kind in kinds):
+        raise r.refuse("whole numbers, of whose bits it makes other whole numbers")
+    r.op("Cast", r.node.input[0], to=kinds[1], out=r.node.output[0])
+    return True
+
+
+def determinant(r: Rewriter) -> bool:
+    """Of the last rows, those of every choice of as many columns: each by the row above them.
+
+    No number is divided by, so none has to be looked for that is large enough.
+    """
+    x = r.node.input[0]
+    size = r.shape(x)[-1]
+    if size > _LARGEST_MATRIX:
+        raise r.refuse(f"matrices of at most {_LARGEST_MATRIX} rows")
+    rows = r.split(x, [1] * size, len(r.shape(x)) - 2)
+    rows = [r.along("Squeeze", row, [len(r.shape(x)) - 2]) for row in rows]
+    held, choices = rows[-1], list(combinations(range(size), 1))
+    for count in range(2, size + 1):
+        place = {choice: i for i, choice in enumerate(choices)}
+        choices = list(combinations(range(size), count))
+        rest = [[place[c[:i] + c[i + 1 :]] for i in range(count)] for c in choices]
+        signs = r.weight([(-1) ** i for i in range(count)], np.float32)
+        above = r.op("Gather", rows[-count], r.weight(choices, np.int64), axis=-1)
+        below = r.op("Gather", held, r.weight(rest, np.int64), axis=-1)
+        held = r.op("Mul", r.op("Mul", above, signs), below)
+        held = r.along("ReduceSum", held, [-1], keepdims=0)
+    r.along("Squeeze", held, [-1], out=r.node.output[0])
     return True

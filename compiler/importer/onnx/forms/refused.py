@@ -7,13 +7,6 @@ from collections.abc import Callable
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
 
 
-def roi_align(r: Rewriter) -> bool:
-    """In mode max ONNX takes the largest of the weighted neighbours, the converter that of sums."""
-    if r.attribute("mode", b"avg") != b"avg":
-        raise r.refuse("the mode avg")
-    return False
-
-
 def known_ahead(*positions: int) -> Callable[[Rewriter], bool]:
     """The rule of an operator whose inputs at these positions say what is made."""
 

@@ -1,9 +1,11 @@
-"""Operators of windows over an image, as convolutions."""
+"""Operators of windows over an image, as convolutions or reads of its pixels."""
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
-from onnx import helper
+from onnx import TensorProto, helper
 
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
 from nnjit_studio.compiler.importer.onnx.transposed_conv import conv_transpose
@@ -71,6 +73,64 @@ def deform_conv(r: Rewriter) -> bool:
     given = [columns, flat, *([bias] if bias else [])]
     r.op("Conv", *given, group=r.attribute("group", 1), out=r.node.output[0])
     return True
+
+
+def roi_align(r: Rewriter) -> bool:
+    """In mode max the largest of the weighted neighbours of all samples; the converter has sums."""
+    if r.attribute("mode", b"avg") == b"avg":
+        return False
+    image, rois, batch = r.node.input
+    n, c, h, w = r.shape(image)
+    samples = r.attribute("sampling_ratio", 0)
+    if not samples:
+        raise r.refuse("in mode max a sampling_ratio: without, the data says how many samples are")
+    half = r.attribute("coordinate_transformation_mode", b"half_pixel") == b"half_pixel"
+    shift = 0.5 if half and r.opset >= 16 else 0.0
+    scale = r.weight(r.attribute("spatial_scale", 1.0), np.float32)
+    corners = r.op("Sub", r.op("Mul", rois, scale), r.weight(shift, np.float32))
+    x0, y0, x1, y1 = r.split(corners, [1] * 4, 1)
+    sizes = [r.attribute(f"output_{name}", 1) * samples for name in ("height", "width")]
+    lines = []
+    for first, last, count, limit in zip((y0, x0), (y1, x1), sizes, (h, w), strict=True):
+        length = r.op("Sub", last, first)
+        if not shift:
+            length = r.op("Max", length, r.weight(1, np.float32))
+        steps = r.weight((np.arange(count) + 0.5) / count, np.float32)
+        lines.append(_neighbours(r, r.op("Add", first, r.op("Mul", length, steps)), limit))
+    first = r.op("Mul", r.op("Cast", batch, to=TensorProto.INT64), r.weight(h * w, np.int64))
+    first = r.along("Unsqueeze", first, [1, 2])
+    pixels = r.op("Transpose", image, perm=[0, 2, 3, 1])
+    pixels = r.op("Reshape", pixels, r.weight([n * h * w, c], np.int64))
+    found = []
+    for (y, y_share), (x, x_share) in product(*lines):
+        row = r.op("Mul", r.along("Unsqueeze", y, [2]), r.weight(w, np.int64))
+        at = r.op("Add", r.op("Add", first, row), r.along("Unsqueeze", x, [1]))
+        shares = [r.along("Unsqueeze", y_share, [2, 3]), r.along("Unsqueeze", x_share, [1, 3])]
+        read = r.op("Gather", pixels, at, axis=0)
+        found.append(r.op("Mul", r.op("Mul", read, shares[0]), shares[1]))
+    best = r.op("Max", *found)
+    apart = [-1, sizes[0] // samples, samples, sizes[1] // samples, samples, c]
+    best = r.op("Reshape", best, r.weight(apart, np.int64))
+    best = r.along("ReduceMax", best, [2, 4], keepdims=0)
+    r.op("Transpose", best, perm=[0, 3, 1, 2], out=r.node.output[0])
+    return True
+
+
+def _neighbours(r: Rewriter, at: str, limit: int) -> list[tuple[str, str]]:
+    """The pixels on both sides of places on a line, and the share that each has."""
+    low, high = r.weight(0, np.float32), r.weight(limit - 1, np.float32)
+    before = r.op("Less", at, r.weight(-1, np.float32))
+    outside = r.op("Or", before, r.op("Greater", at, r.weight(limit, np.float32)))
+    there = r.op("Cast", r.op("Not", outside), to=TensorProto.FLOAT)
+    at = r.op("Min", r.op("Max", at, low), high)
+    floor = r.op("Floor", at)
+    after = r.op("Sub", at, floor)
+    before = r.op("Sub", r.weight(1, np.float32), after)
+    second = r.op("Min", r.op("Add", floor, r.weight(1, np.float32)), high)
+    return [
+        (r.op("Cast", place, to=TensorProto.INT64), r.op("Mul", share, there))
+        for place, share in ((floor, before), (second, after))
+    ]
 
 
 def _places(r: Rewriter, kernel: tuple[int, ...], size: tuple[int, ...]) -> np.ndarray:
