@@ -20,8 +20,8 @@ LEAST_BYTES = 1 << 30
 FILES = 4
 """Times a file that its import may take, from ``LEAST_BYTES`` on."""
 NUMBERS, NUMBERS_BYTES = 16, 4 << 30
-"""The same where that is at most ``NUMBERS_BYTES``: whole numbers in attributes, as of trees, take a
-byte or two in the file and eight in memory, and are checked in a copy."""
+"""The same where that is at most ``NUMBERS_BYTES``: whole numbers in attributes, as of trees, take
+a byte or two in the file and eight in memory, and are checked in a copy."""
 SILENCES = 10
 """Times the processor time from one sign of progress to the next that a whole job has."""
 

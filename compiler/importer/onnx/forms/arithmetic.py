@@ -1,4 +1,4 @@
-"""Powers, rests, bits and reductions that the importer's converters take otherwise, or not at all."""
+"""Powers, rests, bits and reductions that the importer's converters take otherwise, or not."""
 
 from __future__ import annotations
 
