@@ -117,7 +117,7 @@ def _by_one_member(nodes: Nodes) -> Nodes:
             more.append((features[at], _EQ, member, yes[at], after, nan[at]))
         if chain:
             no[at] = chain[0]
-    return _longer((features, modes, limits, yes, no, nan), more and list(zip(*more, strict=True)))
+    return joined((features, modes, limits, yes, no, nan), more and list(zip(*more, strict=True)))
 
 
 def _by_one_limit(nodes: Nodes) -> Nodes:
@@ -135,9 +135,9 @@ def _by_one_limit(nodes: Nodes) -> Nodes:
     same = np.flatnonzero(modes == _EQ)
     inside = (nodes.features[same], modes[same], below[same], no[same], yes[same], nodes.nan[same])
     yes[same] = len(modes) + np.arange(len(same))
-    return _longer((nodes.features, modes, limits, yes, no, nodes.nan), inside)
+    return joined((nodes.features, modes, limits, yes, no, nodes.nan), inside)
 
 
-def _longer(columns: Sequence[Array], more: Sequence[Any]) -> Nodes:
-    """Columns of nodes, and those of further ones behind."""
+def joined(columns: Sequence[Array], more: Sequence[Any]) -> Nodes:
+    """Columns of nodes, in the order of :class:`Nodes`, and those of further ones behind."""
     return Nodes(*(map(np.append, columns, more) if len(more) else columns))

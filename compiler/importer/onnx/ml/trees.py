@@ -23,6 +23,7 @@ from nnjit_studio.compiler.importer.onnx.ml.forest import (
     Leaves,
     Nodes,
     forest,
+    joined,
 )
 from nnjit_studio.compiler.importer.onnx.ml.scores import transformed
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
@@ -160,7 +161,7 @@ def _inner(r: Rewriter) -> Nodes:
     members = list(_sets(_numbers(r, "membership_values")))
     nothing = np.zeros(leaves)
     behind = (nothing.astype(int), nothing.astype(int) + LEAF, nothing, ends, ends, ends)
-    return Nodes(*map(np.append, columns, behind), members)
+    return replace(joined(columns, behind), members=members)
 
 
 def _sets(values: Any) -> Any:
