@@ -46,6 +46,12 @@ export async function peakRate(bytes, flops_per_iteration, now) {
   const call = () => run(0, iterations);
   while (timeBatch(call, 1, now) < 0.5 && iterations < 2 ** 30) iterations *= 2;
   while (timeBatch(call, calls, now) < SAMPLE_MS) calls *= 2;
-  for (let i = 0; i < SAMPLES; i++) best_ms = Math.min(best_ms, timeBatch(call, calls, now) / calls);
+  for (let i = 0; i < SAMPLES; i++) {
+    const ms = timeBatch(call, calls, now);
+    best_ms = Math.min(best_ms, ms / calls);
+    if (ms >= SAMPLE_MS / 2) continue;
+    // A pause of the machine was taken for the calls, which are too short to be timed.
+    [calls, i, best_ms] = [calls * 2, -1, Infinity];
+  }
   return (iterations * flops_per_iteration) / best_ms / 1e6;
 }
