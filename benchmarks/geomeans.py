@@ -8,7 +8,7 @@ not reach is named and left out.
 With `--advise` also `nnjit advise` under an error limit, read in two ways: the best row that keeps
 one thread and asks nothing of the page, and the best that the device allows, threads and WebGPU
 among them. Both are times the ratio to ONNX Runtime Web as shipped, on one thread; their intervals
-hold the ends of both. Beside the second stands ONNX Runtime Web with the same threads, or with its WebGPU.
+hold the ends of both. Beside the second stands ONNX Runtime Web with the same threads or WebGPU.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 
 from nnjit_studio.bench.report import append
 from nnjit_studio.bench.statistics import geomean
@@ -149,11 +150,12 @@ def advised(
     )
     thread, device = best(advice), best(advice, DEVICE)
     shipped = ratio_of(row)
-    told = {"thread": shipped and product(shipped, thread)}
-    told["device"] = shipped and product(shipped, device)
-    told["rows"] = [each and each["name"] for each in (thread, device)]
-    told["beside"] = beside(model, page, device, options) if device else None
-    return told
+    return {
+        "thread": shipped and product(shipped, thread),
+        "device": shipped and product(shipped, device),
+        "rows": [each and each["name"] for each in (thread, device)],
+        "beside": beside(model, page, device, options) if device else None,
+    }
 
 
 def best(advice: Mapping[str, Any], asking: Sequence[str] = ()) -> Mapping[str, Any] | None:
@@ -189,20 +191,35 @@ def beside(
     model: Path, page: Sequence[str], row: Mapping[str, Any], options: argparse.Namespace
 ) -> Ratio | None:
     """The model in that form against ONNX Runtime Web with as many threads, or with its WebGPU."""
-    how = row["apply"]["options"]
     if row["name"] == "webgpu":
-        plain = ["--backend", "webgpu", "--gpu", options.gpu, "--threads", "1", "--tune", "0"]
-        plain += ["--cold", "0", "--target", options.target, "--rounds", "24", "--json"]
-        plain += ["--no-sandbox"] if options.no_sandbox else []
-        try:
-            told = json.loads(command("bench", "models", str(model), *plain))
-        except subprocess.CalledProcessError as error:  # open sizes are not for this verb
-            print(error.stderr.strip().splitlines()[-1][:160], file=sys.stderr)
-            return None
-        return ratio_of(of_bench(told))
-    rounds = ["--cold", "1", "--seconds", str(ROUNDS_S)]
-    told = json.loads(command("compare", str(model), *page, *how, *rounds, "--json"))
-    return ratio_of(verdict_of(told))
+        words = ["bench", "models", str(at_its_sizes(model, page)), "--backend", "webgpu"]
+        words += ["--gpu", options.gpu, "--tune", "0", "--cold", "0", "--rounds", "24"]
+        words += ["--target", options.target, *(["--no-sandbox"] if options.no_sandbox else [])]
+    else:
+        words = ["compare", str(model), *page, *row["apply"]["options"]]
+        words += ["--cold", "1", "--seconds", str(ROUNDS_S)]
+    try:
+        told = json.loads(command(*words, "--json"))
+    except subprocess.CalledProcessError as error:  # the rest of the row stands
+        print(f"{model.stem}: {error.stderr.strip().splitlines()[-1][:160]}", file=sys.stderr)
+        return None
+    return ratio_of(verdict_of(told) if words[0] == "compare" else of_bench(told))
+
+
+def at_its_sizes(model: Path, page: Sequence[str]) -> Path:
+    """A file without open sizes, which `nnjit bench models` asks for; next to the inputs."""
+    if "--inputs" not in page:
+        return model
+    inputs = Path(page[page.index("--inputs") + 1])
+    arrays, made = np.load(inputs), onnx.load(model)
+    for each in made.graph.input:
+        if each.name in arrays:
+            for dim, size in zip(
+                each.type.tensor_type.shape.dim, arrays[each.name].shape, strict=True
+            ):
+                dim.dim_value = size
+    onnx.save(made, fixed := inputs.with_name("fixed.onnx"))
+    return fixed
 
 
 def of_bench(told: Mapping[str, Any]) -> dict[str, Any]:
