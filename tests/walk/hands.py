@@ -187,6 +187,7 @@ class Hands:
     def picture(self, path: Path, widget: QWidget | None = None) -> None:
         """A PNG of the window, or of a part of it, as it is drawn."""
         path.parent.mkdir(parents=True, exist_ok=True)
+        self.wait(200)  # what was just shown is laid out and painted later than it is there
         if not (widget or self.window).grab().save(str(path), "PNG"):
             raise NotReached(f"the picture {path} could not be written")
 
