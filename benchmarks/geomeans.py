@@ -36,7 +36,6 @@ from nnjit_studio.workbench.inputs.values import drawn
 
 Ratio = tuple[float, ...]
 """A median with the ends of its interval."""
-NNJIT = Path(sys.executable).with_name("nnjit")
 LIMIT_S = 600.0
 """Of one command."""
 ROUNDS_S = 90.0
@@ -121,7 +120,11 @@ def shape_args(model: Path, inputs: Path) -> list[str]:
 def command(*words: str) -> str:
     """What ``nnjit`` prints; raises ``CalledProcessError``, also where its limit of time ends."""
     done = subprocess.run(
-        [NNJIT, *words], capture_output=True, text=True, timeout=LIMIT_S, check=True
+        [sys.executable, "-m", "nnjit_studio", *words],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=True,
     )
     return done.stdout
 
