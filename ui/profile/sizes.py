@@ -36,7 +36,7 @@ MOST = 8
 WIDE, NARROW = 1200, 720
 """Pixels of the view from which the plot of memory has room, and those below which buttons and
 fields have a line each."""
-TABLE, MEMORY = 630, 190
+TABLE, MEMORY = 645, 190
 """Pixels of all columns of the table, and of the plot of memory."""
 FIXED = "This model leaves no size open."
 HINT = "Type sizes to run the model at, in turns, from one import: 32, 64, 128"
