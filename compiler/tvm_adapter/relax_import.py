@@ -175,6 +175,11 @@ def import_calls(
         if "bad_alloc" in str(e):
             raise MemoryError from e
         log.debug("import failed after: %s", chatter.getvalue())
+        if "Divide by zero" in str(e):
+            given = ", ".join(f"{name} {'x'.join(map(str, s))}" for name, s in shapes.items())
+            raise ModelError(
+                f"With {given} a size inside the model is 0.", "Give larger sizes."
+            ) from e
         raise ModelError(
             _reason(e), "Simplify the model (constant shapes, opset 13 to 20) and try again."
         ) from e

@@ -193,7 +193,7 @@ def test_import_shows_what_is_in_the_file_first(qtbot, panel, database, tmp_path
     with qtbot.waitSignal(panel.store.looked):
         panel.store.look_into(tmp_path / "other.db")
     box = panel.window_of_test.findChild(QMessageBox)
-    assert "2 records of 1 workloads from other.db" in box.text() and database.count() == 6
+    assert "2 records of 1 workload from other.db" in box.text() and database.count() == 6
     progress = []
     panel.store.progressed.connect(lambda *at: progress.append(at))
     with qtbot.waitSignal(panel.store.told) as said:

@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 from gui_window import wait_job
+from verdicts import FASTER as VERDICT
 
 from nnjit_studio.analysis.profile.sizes import SizeRow, SizesProfile
 from nnjit_studio.errors import UserError
 from nnjit_studio.model.survey import InputPort
 from nnjit_studio.records.estimate import Estimate
-from nnjit_studio.ui.profile.sizes import FIXED, SizeLine, parsed
+from nnjit_studio.ui.profile.sizes import COLUMNS, FIXED, SizeLine, parsed
 from nnjit_studio.verdict.figures import Interval
 from nnjit_studio.workbench import jobs
 from nnjit_studio.workbench.jobs.sizes import SizesEffort
@@ -135,7 +136,7 @@ def test_what_is_known_of_a_size_is_told(qtbot, window, workbench, model_file, m
     view.show_result(replace(found(()), rows=tuple(at)))
     told = view.table.as_text(range(2), "markdown").splitlines()
     assert told[2].endswith("| 75.0 | 2 of 3 | 2.00x, 1.50 to 2.50 |")
-    assert told[3].endswith("| 25.0 | 0 of 3 | 1.00x, 0.90 to 1.10: not told apart |")
+    assert told[3].endswith("| 25.0 | 0 of 3 | not told apart, 0.90 to 1.10 |")
     assert [point[4] for point in view.latency.table()[1]] == pytest.approx([8 / 7, 64 / 7])
     assert view.latency.alone.getData()[1] == pytest.approx([8 / 7, 64 / 7])
     first, second = view.latency.line.opts["symbolBrush"]
@@ -205,3 +206,30 @@ def test_a_low_window_shows_plots_and_table_whole(qtbot, window, workbench, mode
     assert panel.button.isHidden() and panel.memory.isHidden(), "they are of other runs"
     panel.tabs.setCurrentIndex(0)
     assert not panel.button.isHidden()
+
+
+@pytest.mark.parametrize(
+    ("size", "layout"), [((1280, 720), "reset_layout"), ((800, 490), "layout_inspect")], ids=str
+)
+def test_small_windows_show_fields_curve_and_table(
+    qtbot, window, workbench, model_file, asked, size, layout
+):
+    """At 1280x720 half of the table was out of sight, at 800x490 the fields were 50 pixels wide
+    and half of the view was under the drawer."""
+    workbench.ports = OPEN
+    view = open_it(qtbot, window, model_file)
+    window.verdict.panel.show_verdict(VERDICT)
+    wait_job(qtbot, window, "sizes", view.measure)
+    window.resize(*size)
+    window.actions_by_id[layout].trigger()
+    window.docks.show("profile")
+    window.panel("profile").tabs.setCurrentWidget(view)
+    qtbot.waitUntil(lambda: view.visibleRegion().boundingRect().height() > 180)
+    qtbot.wait(50)
+    assert view.visibleRegion().boundingRect().size() == view.size(), "nothing is scrolled to"
+    assert view.field.width() >= 200 and view.runs.width() >= 130
+    assert view.latency.width() >= 200 and not view.memory.isVisible()
+    table = view.table.view
+    wanted = sum(column.width for column in COLUMNS) if size[0] > 1000 else 250
+    assert table.viewport().width() >= wanted
+    assert table.viewport().height() >= 2 * table.rowHeight(0)

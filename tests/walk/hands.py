@@ -7,6 +7,8 @@ opens, and nothing is called in it but its widgets' clicks and keys.
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -48,6 +50,8 @@ from nnjit_studio.ui.window.main_window import StudioWindow
 
 STEP_MS = 15
 AS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
+REAL_POINTER = os.environ.get("QT_QPA_PLATFORM") == "xcb" and bool(shutil.which("xdotool"))
+"""On a display the pointer itself moves: what covers a widget gets the click, as with a person."""
 
 
 class NotReached(Exception):
@@ -91,7 +95,15 @@ class Hands:
         """A click on what is visible and enabled."""
         name = widget.accessibleName() or type(widget).__name__
         self.until(f"{name} can be clicked", lambda: widget.isVisible() and widget.isEnabled(), 5)
-        QTest.mouseClick(widget, Qt.MouseButton.LeftButton, pos=place or widget.rect().center())
+        at = place or widget.rect().center()
+        if REAL_POINTER:
+            point = widget.mapToGlobal(at) * widget.devicePixelRatioF()
+            subprocess.run(
+                ["xdotool", "mousemove", str(point.x()), str(point.y()), "click", "1"], check=True
+            )
+            self.wait(100)
+        else:
+            QTest.mouseClick(widget, Qt.MouseButton.LeftButton, pos=at)
 
     def button(self, name: str) -> QWidget:
         """The visible button in the window's header that says this."""
@@ -175,6 +187,7 @@ class Hands:
     def picture(self, path: Path, widget: QWidget | None = None) -> None:
         """A PNG of the window, or of a part of it, as it is drawn."""
         path.parent.mkdir(parents=True, exist_ok=True)
+        self.wait(200)  # what was just shown is laid out and painted later than it is there
         if not (widget or self.window).grab().save(str(path), "PNG"):
             raise NotReached(f"the picture {path} could not be written")
 

@@ -15,7 +15,8 @@ from nnjit_studio.ui.widgets.tables import Column
 
 EMPTY = (
     "Nothing compared yet: “Compare the browsers here” tunes the open model in every browser of "
-    "this machine, one after the other."
+    "this machine, Firefox among them, one after the other. All else in this window runs in its "
+    "own engine."
 )
 
 

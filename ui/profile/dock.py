@@ -166,13 +166,18 @@ class ProfilePanel(JobTable):
         self._follow()
 
     def _make_room(self) -> None:
-        """The tab of sizes has a line of its own, of other runs: it has the height of these two."""
+        """The tab of sizes has a line of its own, of other runs: it has the height of these two.
+
+        Filter and copies are of the steps, which the first tab lists.
+        """
         others = self.tabs.currentWidget() is not self.sizes
         self.memory.setVisible(others and self.result is not None)
         items = [self.bar.itemAt(place) for place in range(self.bar.count())]
         for widget in [item.widget() for item in items if item is not None]:
             if widget is not None:
                 widget.setVisible(others)
+        for widget in (self.filter, self.copy_button):
+            widget.setVisible(self.tabs.currentIndex() == 0)
 
     def show_step(self, node: str) -> None:
         """Select a step here and, through ``picked``, everywhere."""

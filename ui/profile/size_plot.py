@@ -91,7 +91,7 @@ class SizePlot(PlotPanel):
             if any(not point.tuned for point in self._points):
                 parts.append("hollow: untuned")
             if any(point.alone for point in self._points):
-                parts.append("dashes: one size alone")
+                parts.append("dashes: one size")
             if self._bins:
                 parts.append("bars: runs")
             self.axes.setText("  ·  ".join(parts))

@@ -9,6 +9,7 @@ from itertools import compress
 from pathlib import Path
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QCheckBox, QLineEdit
 
 from nnjit_studio.analysis.profile.sizes import SizeRow, SizesProfile
@@ -32,6 +33,11 @@ TUNE_S = 60.0
 SUGGESTED = 4
 MOST = 8
 """Sizes at once: each is a plan of its own in the page."""
+WIDE, NARROW = 1200, 720
+"""Pixels of the view from which the plot of memory has room, and those below which buttons and
+fields have a line each."""
+TABLE, MEMORY = 645, 190
+"""Pixels of all columns of the table, and of the plot of memory."""
 FIXED = "This model leaves no size open."
 HINT = "Type sizes to run the model at, in turns, from one import: 32, 64, 128"
 MIB = 2**20
@@ -83,8 +89,8 @@ class SizeLine:
         found = self.row.alone
         if found is None:
             return text.NONE
-        told = f"{found.median:.2f}x, {found.low:.2f} to {found.high:.2f}"
-        return f"{told}: not told apart" if found.holds_1 else told
+        ends = f"{found.low:.2f} to {found.high:.2f}"
+        return f"not told apart, {ends}" if found.holds_1 else f"{found.median:.2f}x, {ends}"
 
 
 COLUMNS = (
@@ -123,19 +129,19 @@ class SizesView(Panel):
         self.table = TablePanel("Sizes", COLUMNS, host.theme)
         self.table.filter.hide()
         self.table.view.horizontalHeader().setStretchLastSection(True)
-        plots = splitter(
-            Qt.Orientation.Horizontal, (self.latency, 430), (self.memory, 190), (self.table, 370)
-        )
+        parts = ((self.latency, 1), (self.memory, 1), (self.table, 1))
+        self._plots = splitter(Qt.Orientation.Horizontal, *parts)
         self.latency.save_button.show()
-        line = hbox(
-            self.dimension, (self.field, 3), (self.runs, 2), self.files_button, self.button,
-            self.tune_button, margins=(10, 6, 10, 2),
+        self._line = hbox(
+            self.dimension, (self.field, 3), (self.runs, 2), margins=(10, 6, 10, 2),
         )  # fmt: skip
+        self._second = hbox(margins=(10, 2, 10, 2))
         told = hbox(
             (self.caption, 1), self.alone, self.latency.save_button, self.table.copy_button,
             margins=(10, 0, 10, 0),
         )  # fmt: skip
-        vbox(line, told, (plots, 1), on=self)
+        vbox(self._line, self._second, told, (self._plots, 1), on=self)
+        self._fit(WIDE)
         self._files = reader(self, self._record, self._refuse)
         session = host.session
         session.busy_changed.connect(lambda _: self._follow())
@@ -143,6 +149,23 @@ class SizesView(Panel):
         session.done.connect(self._done)
         session.problem.connect(self._failed)
         self._open()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if event.size().width() != event.oldSize().width():
+            self._fit(event.size().width())
+
+    def _fit(self, width: int) -> None:
+        """Leave the plot of memory, which the table has too, to wide views; in a narrow one the
+        buttons have a line of their own, so that the fields have room."""
+        self.memory.setVisible(width >= WIDE)
+        line = self._line if width >= NARROW else self._second
+        if line.indexOf(self.button) < 0:
+            for button in (self.files_button, self.button, self.tune_button):
+                line.addWidget(button)
+        memory = MEMORY if width >= WIDE else 0
+        curve = max(width - TABLE - memory, width // 3)
+        self._plots.setSizes([curve, memory, width - curve - memory])
 
     def _ask(self) -> None:
         """Make the fields and buttons."""

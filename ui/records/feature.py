@@ -24,6 +24,7 @@ from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.records.dock import DatabasePanel
 from nnjit_studio.ui.records.sharing import SharingDialog
 from nnjit_studio.ui.records.store import RecordStore
+from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.panel import named
 
 NONE_SELECTED = "Select records in the kernel database first."
@@ -91,12 +92,14 @@ def _ask_import(host: Host, store: RecordStore, path: Path, rows: Sequence[Measu
     if not rows:
         host.message.say(f"{path.name} holds no records.")
         return
-    places = [", ".join(sorted({getattr(r, of) for r in rows})) for of in ("device", "browser")]
+    targets = ", ".join(sorted({r.target for r in rows}))
+    devices = text.counted(len({r.device for r in rows}), "device")
+    workloads = text.counted(len({r.workload for r in rows}), "workload")
     box = QMessageBox(
         QMessageBox.Icon.Question,
         "Import records",
-        f"Import {len(rows):,} records of {len({r.workload for r in rows})} workloads from "
-        f"{path.name}?\n\nDevices: {places[0]}\nBrowsers: {places[1]}\n\n"
+        f"Import {len(rows):,} record{'s' * (len(rows) != 1)} of {workloads} from {path.name}?\n\n"
+        f"They were measured on {devices}, in: {targets}.\n\n"
         "Records that the database has already are skipped.",
         QMessageBox.StandardButton.Cancel,
         host.window,

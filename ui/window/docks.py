@@ -81,6 +81,8 @@ class Plots(Enum):
 NARROW_WINDOW, TALL_WINDOW = 1000, 880
 """Pixels below which plots and drawer have no room side by side, and from which the column has
 room for a plot below a verdict."""
+LOW_WINDOW = 600
+"""Pixels of height below which the stage and a drawer have no room one above the other."""
 
 
 class Dock(QDockWidget):
@@ -308,8 +310,10 @@ class WindowDocks(Mapping[str, Dock]):
         def arrange() -> None:
             self.bring_forward()
             self.reset()
+            low = action == INSPECT and self.stage.window().height() < LOW_WINDOW
             for feature in self._features:
-                self[feature.key].setVisible(action in feature.layouts)
+                drawn = action in feature.layouts and not (low and feature.area is BOTTOM)
+                self[feature.key].setVisible(drawn)
             self._show_titles()
             for key in reversed(front):
                 self[key].raise_()

@@ -13,6 +13,7 @@ from nnjit_studio.advice.options import AdviceOptions
 from nnjit_studio.advice.records import Advice, Row, stopped
 from nnjit_studio.advice.store import accept_error, accepted_error
 from nnjit_studio.advice.text import table
+from nnjit_studio.cli.bench.options import ADAPTER
 from nnjit_studio.cli.common import INPUTS, JSON, MODEL, answer, note
 from nnjit_studio.cli.import_options import IMPORTING
 from nnjit_studio.cli.running import Running, workbench
@@ -56,6 +57,7 @@ class AskedFor:
     )
     force: bool = option(False, "Apply it although the guard refuses it.")
     inputs: Feeds | None = same(INPUTS)
+    gpu: str = same(ADAPTER)
 
     def options(self, accepted: float) -> AdviceOptions:
         only = (self.apply,) if self.apply else tuple(self.only)
@@ -111,7 +113,7 @@ def _measured(opened: Running, target: TargetOptions, asked: AskedFor, model: Pa
         accept_error(folder, model, asked.max_error)
     options = asked.options(accepted_error(folder, model))
     try:
-        for last in opened.bench.run(jobs.advise, page_visits(target), options, note):
+        for last in opened.bench.run(jobs.advise, page_visits(target, asked.gpu), options, note):
             if last.phase != phase:
                 phase = last.phase
                 note(phase or "done")

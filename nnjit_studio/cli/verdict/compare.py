@@ -55,10 +55,12 @@ class BrowserVisits:
     """Each page in a new browser."""
 
     target: TargetOptions
+    gpu: str = ""
+    """The adapter that it is started with, none without it."""
 
     def visit(self, server: PageServer, page: str) -> AbstractContextManager[object]:
         browser = browsers.find(self.target.target)
-        return open_page(server, browser, page, self.target.no_sandbox)
+        return open_page(server, browser, page, self.target.no_sandbox, gpu=self.gpu)
 
 
 @verb()
@@ -141,9 +143,9 @@ def find(peers: str, folder: Path | None) -> Peer:
     return found
 
 
-def page_visits(target: TargetOptions) -> Visits:
+def page_visits(target: TargetOptions, gpu: str = "") -> Visits:
     if not target.embedded:
-        return BrowserVisits(target)
+        return BrowserVisits(target, gpu)
     from nnjit_studio.ui.page.visits import EmbeddedVisits
 
     return EmbeddedVisits()

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, save
 from operator_cases import Case, case, draw, i64, model_of
 from operator_table import RUNS, status
+
+from nnjit_studio.compiler.importer import import_model
+from nnjit_studio.errors import ModelError
 
 
 def resizes() -> Iterator[Case]:
@@ -368,3 +371,15 @@ def test_an_opset_named_twice_is_one(tmp_path: Path) -> None:
     given = case("Relu", "f32", draw("f32", 3))
     given.model.opset_import.append(helper.make_opsetid("", 17))
     assert status(given, tmp_path) == RUNS
+
+
+def test_sizes_that_leave_nothing_inside_are_told(tmp_path: Path) -> None:
+    """A picture of 1x1 ended in TVM's "Divide by zero"."""
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 2, 1, 1]) for n in "xy")
+    pool = helper.make_node("MaxPool", ["x"], ["p"], kernel_shape=[2, 2], strides=[2, 2])
+    mean = helper.make_node("GlobalAveragePool", ["p"], ["y"])
+    graph = helper.make_graph([pool, mean], "g", [x], [y])
+    path = tmp_path / "m.onnx"
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)]), path)
+    with pytest.raises(ModelError, match="With x 1x2x1x1 a size inside the model is 0"):
+        import_model(path, tmp_path / "w.bin")

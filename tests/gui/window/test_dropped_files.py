@@ -122,7 +122,9 @@ def test_a_dropped_database_asks_before_it_imports(qtbot, window, workbench, tmp
     workbench.database.look_into = KernelDatabase.look_into
     assert window.dropped.drop([tmp_path / "other.db"])
     qtbot.waitUntil(lambda: window.findChild(QMessageBox) is not None)
-    assert "1 records of 1 workloads from other.db" in window.findChild(QMessageBox).text()
+    asked = window.findChild(QMessageBox).text()
+    assert "1 record of 1 workload from other.db" in asked
+    assert "on 1 device, in: " in asked and "Mozilla" not in asked
 
 
 def test_a_dropped_profile_is_compared_with_the_model_that_is_open(
