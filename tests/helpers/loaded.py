@@ -48,6 +48,7 @@ MODULES = (
     "nnjit_studio.cli.verdict.compare",
     "nnjit_studio.ui.page.headless",
     "numpy.random",
+    "onnxruntime.quantization.matmul_nbits_quantizer",
     "scipy.linalg",
     "scipy.special",
 )
