@@ -8,7 +8,7 @@ what is not decided by form may be decided by interval arithmetic over the range
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import total_ordering
 
@@ -157,15 +157,9 @@ def size(value: Size | Dim | int) -> Size:
     return _of(value) if isinstance(value, Dim) else _sum([((), value)])
 
 
-def as_function(
-    sizes: Iterable[Size], divisors: Sequence[int] | None = None
-) -> Callable[[Mapping[str, int]], tuple[int, ...]]:
-    """What :meth:`Size.at` says of each, or what its divisor leaves of that, as one function: for
-    who asks ten thousand times."""
-    codes = list(map(_code, sizes))
-    if divisors is not None:
-        codes = [f"{code} % {by}" for code, by in zip(codes, divisors, strict=True)]
-    return eval(f"lambda sizes: ({''.join(f'{code}, ' for code in codes)})")  # type: ignore[no-any-return]
+def as_function(sizes: Iterable[Size]) -> Callable[[Mapping[str, int]], tuple[int, ...]]:
+    """What :meth:`Size.at` says of each, as one function: for who asks ten thousand times."""
+    return eval(f"lambda sizes: ({''.join(f'{_code(each)}, ' for each in sizes)})")  # type: ignore[no-any-return]
 
 
 def _code(value: Size | Atom) -> str:

@@ -341,11 +341,11 @@ class _Maker:
         own = [not any(is_padded(e, other) for other in turned) for e in turned]
         drawn = draws(tuple((d, self._first(d)) for d in self.dims), wide)
         fixed = any(by % TURN == 0 for _, by, _ in wanted)
-        cuts, divisors, rests = zip(*wanted, strict=True) if wanted else ((), (), ())
-        loops_at, rests_at = as_function(turned), as_function(cuts, divisors)
+        loops_at, cut_at = as_function(turned), as_function(s for s, _, _ in wanted)
         for turn in itertools.count():
             for attempt, sizes in zip(range(_DRAWS), drawn, strict=False):
-                if rests_at(sizes) != rests:
+                cut = zip(cut_at(sizes), wanted, strict=True)
+                if any(n % by != rest for n, (_, by, rest) in cut):
                     continue
                 key, stage = loops_at(sizes), _STAGES * attempt // _DRAWS
                 if self.map is not None:  # its loops end alike at all sizes
