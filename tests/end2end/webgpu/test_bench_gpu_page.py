@@ -125,9 +125,7 @@ def test_dispatches_beside_the_peers(tmp_path: Path) -> None:
         assert 0 < result["queued_ms"][name]["median"] <= ms["median"]
 
 
-def test_4_bit_products_beside_the_peer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_4_bit_products_beside_the_peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One kernel of each decoding: the adapter in software takes long to compile dozens."""
     settings = gpu_gemv4.settings
 
