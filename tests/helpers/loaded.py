@@ -48,7 +48,6 @@ MODULES = (
     "nnjit_studio.cli.verdict.compare",
     "nnjit_studio.ui.page.headless",
     "numpy.random",
-    "onnxruntime.quantization.matmul_nbits_quantizer",
     "scipy.linalg",
     "scipy.special",
 )

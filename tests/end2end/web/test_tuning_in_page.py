@@ -57,7 +57,7 @@ async function visit(least_ms, most_ms, tried) {
   return { ...report, worst, size: Math.max(...first.map(Math.abs)) };
 }
 try {
-  const visits = [await visit(3000, 60_000, 1), await visit(2000, 2000, 0)];
+  const visits = [await visit(6000, 60_000, 1), await visit(2000, 2000, 0)];
   const text = document.getElementById("gains").textContent;
   await fetch("/", { method: "POST", body: JSON.stringify({ visits, text }) });
 } catch (e) {
