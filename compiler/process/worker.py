@@ -78,8 +78,8 @@ def _answer(pipe: Connection, state: State, kind: str, body: bytes) -> None:
         with budget:
             reply = handler(state, **given)
         codec.send(pipe, "reply", reply)
-        if row.loads:
-            _settle(state)
+        if row.loads and (row.imports or not state.settled):
+            _settle(state)  # a kernel that was only spelled out leaves little
     except Exception as e:
         codec.send(pipe, "failure", _failure(row, subject, e))
 

@@ -21,8 +21,6 @@ from networks import Network
 from waiting import until
 
 AGENT = "Mozilla/5.0 (Linux; Android 16) AppleWebKit/537.36 Chrome/156.0.0.0 Mobile Safari/537.36"
-SLOWER = 2
-"""Times that the phone's processor is slowed down."""
 
 
 class Phone:
@@ -46,12 +44,11 @@ class Phone:
         return answer["result"]
 
     def open(self, url: str) -> None:
-        """Open an address in the page that there is, throttled."""
+        """Open an address in the page that there is."""
         pages = self.command("Target.getTargets")["targetInfos"]
         target = next(page["targetId"] for page in pages if page["type"] == "page")
         attached = self.command("Target.attachToTarget", targetId=target, flatten=True)
         self._page = attached["sessionId"]
-        self.command("Emulation.setCPUThrottlingRate", rate=SLOWER)
         self.command("Page.navigate", url=url)
 
     def ask(self, expression: str) -> Any:
@@ -88,6 +85,7 @@ def phone(network: Network, home: Path, authority: bytes) -> Iterator[Phone]:
         f"exec 3<&{reads} 4>&{writes}; exec ip netns exec {network.name} chromium "
         f"--headless=new --no-sandbox --no-first-run --disable-dev-shm-usage "
         f"--disable-background-networking "
+        f"--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup "
         f"--disable-component-update --no-pings --remote-debugging-pipe --window-size=390,844 "
         f"--user-data-dir={home / 'profile'} --user-agent='{AGENT}' about:blank"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +125,14 @@ def test_dispatches_beside_the_peers(tmp_path: Path) -> None:
         assert 0 < result["queued_ms"][name]["median"] <= ms["median"]
 
 
-def test_4_bit_products_beside_the_peer(tmp_path: Path) -> None:
+def test_4_bit_products_beside_the_peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One kernel of each decoding: the adapter in software takes long to compile dozens."""
+    settings = gpu_gemv4.settings
+
+    def some(k: int, subgroups: bool, f16: bool) -> Iterable[gpu_gemv4.Setting]:
+        return {s.decoding: s for s in settings(k, subgroups, f16)}.values()
+
+    monkeypatch.setattr(gpu_gemv4, "settings", some)
     given = options(tmp_path)
     policy = dataclasses.replace(QUICK, readbacks=0)
     result = gpu_gemv4.compare([(64, 96)], given, print, 1, policy)
