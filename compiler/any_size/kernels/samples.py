@@ -58,9 +58,7 @@ def _block(
     return drawn, rng.getstate()
 
 
-def leaves_remainders(
-    extents: Sequence[int], turn: int, stage: int, empty: bool = False
-) -> bool:
+def leaves_remainders(extents: Sequence[int], turn: int, stage: int, empty: bool = False) -> bool:
     """Whether loops end with a remainder: another one each turn, then any, then perhaps none.
 
     Where loops may be ``empty``, every third sample is even: of a map and its strided map one
