@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import onnx
 
 from nnjit_studio.compiler.any_size.inputs import (

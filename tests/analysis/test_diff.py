@@ -252,10 +252,10 @@ def test_nan_and_infinity() -> None:
 def test_the_outputs_of_a_run_are_refused_where_one_is_wrong() -> None:
     wanted = np.array([[1.0, -8.0], [np.nan, np.inf]])
     assert largest_error(wanted.copy(), wanted) == 0.0
-    assert largest_error(wanted + [[0.004, 0.0], [0.0, 0.0]], wanted) == pytest.approx(0.0005)
+    assert largest_error(wanted + np.array([[0.004, 0], [0, 0]]), wanted) == pytest.approx(0.0005)
     for other in (wanted.ravel(), np.nan_to_num(wanted), wanted[:1]):
         assert largest_error(other, wanted) == np.inf
     demand_alike([{"y": 1e-3}, {"y": 0.0}])
     for bad in (2e-3, np.inf, np.nan):
-        with pytest.raises(NnjitError, match="to 0.001: z"):
+        with pytest.raises(NnjitError, match=r"to 0\.001: z"):
             demand_alike([{"y": 0.0, "z": 0.0}, {"y": 0.0, "z": bad}])

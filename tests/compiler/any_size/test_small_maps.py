@@ -88,7 +88,7 @@ def test_a_convolution_takes_maps_that_are_always_even(
 
 
 def test_strided_windows_over_a_strided_map_take_maps_of_any_remainder(tmp_path: Path) -> None:
-    """As a ResNet begins: a padded map leaves a remainder at all odd sizes, and none at some even."""
+    """As a ResNet begins: at even sizes the padded map or its inside leaves no remainder."""
     taps = np.random.default_rng(0).standard_normal((2, 2, 3, 3)).astype(np.float32)
     nodes = [
         node("Conv", ["x", "w"], ["a"], strides=[2, 2], pads=[1] * 4),
