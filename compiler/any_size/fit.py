@@ -184,9 +184,12 @@ class Numbers:
                 if np.array_equal(pick(a, b), v):
                     return formula(x, y)
         for a, x in self._atoms.items():  # no more than a number, where that is seen as well
-            if np.array_equal(np.minimum(a, v.max()), v) and np.count_nonzero(v == a) > 1:
+            row = np.array(a, np.int64)
+            by = int((v // np.maximum(row, 1)).max())  # of each, such as bytes
+            highest = int(v.max()) // max(by, 1)
+            if (np.minimum(row, highest) * by == v).all() and (v == row * by).sum() > 1:
                 self.guessed = True
-                return least(x, int(v.max()))
+                return least(x, highest) * by
         return None
 
     def _seen(self, v: NDArray[np.int64]) -> Size | None:

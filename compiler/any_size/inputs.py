@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from nnjit_studio.errors import UserError
@@ -47,6 +48,16 @@ def size_at(axis: Axis, sizes: Sizes) -> int:
 def input_shapes(inputs: Axes, sizes: Sizes) -> dict[str, tuple[int, ...]]:
     """Of all inputs at sizes of the dimensions."""
     return {name: tuple(size_at(axis, sizes) for axis in axes) for name, axes in inputs.items()}
+
+
+def stretched(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """As large an array of the elements of one, repeated: floats each time from one place further
+    on, because a kernel that takes one row for another is right where rows are alike."""
+    made = np.resize(array, shape)
+    if array.dtype.kind == "f" and array.size > 1:
+        place = np.arange(made.size)
+        made = array.reshape(-1)[(place + place // array.size) % array.size].reshape(shape)
+    return made
 
 
 def replaced(inputs: Axes, by: Mapping[str, Axis]) -> dict[str, tuple[Axis, ...]]:

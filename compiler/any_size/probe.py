@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import onnx
 
 from nnjit_studio.compiler.any_size.inputs import (
@@ -29,6 +28,7 @@ from nnjit_studio.compiler.any_size.inputs import (
     random_size,
     replaced,
     sizes_of,
+    stretched,
     sum_of,
 )
 from nnjit_studio.compiler.any_size.windows import places, windows
@@ -173,7 +173,7 @@ class Trial:
     def values(self, sizes: Sizes, names: Sequence[str] = ()) -> tuple[Feeds, Feeds]:
         """The arrays that the model is run on at these sizes, and what it makes of them."""
         shapes = input_shapes(self.inputs, sizes)
-        feeds = {n: np.resize(self._feeds[n], shape) for n, shape in shapes.items()}
+        feeds = {n: stretched(self._feeds[n], shape) for n, shape in shapes.items()}
         found = self._reference.run(feeds, names or self.outputs)
         progress()
         return feeds, found

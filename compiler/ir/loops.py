@@ -194,6 +194,11 @@ class Scheduled:
     panels: tuple[tuple[int, int], ...] = ()
 
 
+def has_turns(begin: int, end: int) -> bool:
+    """Whether a loop between two bounds runs; where they are numbers at several sizes, at any."""
+    return any(n > 0 for n in getattr(end - begin, "values", (end - begin,)))
+
+
 def stored_buffers(body: Iterable[Statement]) -> set[str]:
     """Names of all buffers that the statements write."""
     names: set[str] = set()

@@ -90,8 +90,21 @@ def _dims_of_shapes(ports: list[onnx.ValueInfoProto], given: GivenShapes) -> dic
         for port in ports:
             for dim, n in zip(dims_of(port), source.get(port.name, ()), strict=False):
                 if isinstance(dim, str):
+                    if source is given.hints and dim not in given.dims:
+                        _check_hint(port.name, dim, source[port.name], found.get(dim, n), n)
                     found[dim] = n
     return found
+
+
+def _check_hint(name: str, dim: str, shape: tuple[int, ...], known: int, n: int) -> None:
+    """Arrays at hand agree on the size of a dimension, which has at least one element."""
+    if n < 1:
+        raise ModelError(f"The input {name!r} is empty.", "Every size is at least 1.")
+    if n != known:
+        raise ModelError(
+            f"The input {name!r} has the shape {list(shape)}, but {dim} is {known}.",
+            "Give arrays whose sizes agree.",
+        )
 
 
 def _shape(

@@ -18,6 +18,7 @@ from nnjit_studio.compiler.ir.loops import (
     Scheduled,
     Statement,
     When,
+    has_turns,
 )
 from nnjit_studio.compiler.ir.rewrite import (
     int32,
@@ -160,7 +161,7 @@ def _serial(steps: Sequence[Step]) -> list[Statement]:
 
 
 def _loop(var: str, begin: int, end: int, step: int, body: list[Statement]) -> list[Statement]:
-    return [For(var, int32(begin), int32(end), step, body)] if begin < end else []
+    return [For(var, int32(begin), int32(end), step, body)] if has_turns(begin, end) else []
 
 
 def _loops(axes: Sequence[Axis], body: list[Statement]) -> list[Statement]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nnjit_studio.compiler.ir.affine import LANES, linear_form, loads
-from nnjit_studio.compiler.ir.loops import For, Put, Statement, When
+from nnjit_studio.compiler.ir.loops import For, Put, Statement, When, has_turns
 from nnjit_studio.compiler.ir.rewrite import int32
 from nnjit_studio.compiler.ir.tensor_ir import Axis, Binary, Expr, Select, Store, Var
 from nnjit_studio.compiler.recognize.zero_padding import limits_of
@@ -87,10 +87,12 @@ def _range(
     store: Store, var: str, begin: int, end: int, rest: Sequence[Axis], lanes: str
 ) -> list[Statement]:
     """The store for all points of ``rest`` and those of one axis between two bounds."""
-    if begin >= end:
+    if not has_turns(begin, end):
         return []
     if var != lanes:
         return [For(var, int32(begin), int32(end), 1, _filled(store, rest, lanes))]
     whole = begin + (end - begin) // LANES * LANES
     parts = ((begin, whole, LANES, Put((store,), var)), (whole, end, 1, Put((store,))))
-    return [For(var, int32(a), int32(b), step, [put]) for a, b, step, put in parts if a < b]
+    return [
+        For(var, int32(a), int32(b), step, [put]) for a, b, step, put in parts if has_turns(a, b)
+    ]

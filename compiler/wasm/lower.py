@@ -268,11 +268,11 @@ def _let(ctx: Context, var: str, value: Expr, body: list[Statement]) -> None:
 
 
 def _for(ctx: Context, loop: For) -> None:
-    if isinstance(loop.begin, Const) and isinstance(loop.end, Const):
+    if isinstance(loop.begin, Const) and isinstance(loop.end, Const) and not ctx.keep_loops:
         trips = -(-(whole(loop.end.value) - whole(loop.begin.value)) // loop.step)
-        if trips <= 0 and not ctx.keep_loops:
+        if trips <= 0:
             return
-        if trips == 1 and not ctx.keep_loops:
+        if trips == 1:
             _let(ctx, loop.var, loop.begin, loop.body)
             return
     low, last = ctx.bounds(loop.begin)[0], ctx.bounds(loop.end)[1] - 1
@@ -281,7 +281,8 @@ def _for(ctx: Context, loop: For) -> None:
         end = ctx.keep("i32", end)
     local = ctx.local("i32", loop.var)
     ctx.out.append(LocalSet(local, begin))
-    ctx.known[loop.var] = low, max(low, last)
+    # The larger of both, also where they are numbers at several sizes.
+    ctx.known[loop.var] = low, (low + last + abs(low - last)) // 2
     with ctx.enter(loop.var, local, loop.step, loop.body) as scope:
         nodes = _block(ctx, loop.body)
     step = LocalSet(local, Op("i32.add", (LocalGet(local), i32(loop.step))))

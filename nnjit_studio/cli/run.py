@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
+from nnjit_studio.analysis.diff import TOLERANCE
 from nnjit_studio.bundle import (
     SHARD_BYTES,
     VerifyReport,
@@ -36,7 +38,7 @@ from nnjit_studio.cli.running import workbench
 from nnjit_studio.cli.target_options import target_options
 from nnjit_studio.cli.verbs import FOLDER, OUTPUT, PATH, argument, option, verb
 from nnjit_studio.database import KernelDatabase
-from nnjit_studio.errors import BundleError, ModelError, UserError
+from nnjit_studio.errors import BundleError, ModelError, NnjitError, UserError
 from nnjit_studio.model import ImportOptions
 from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.records import DeviceProfile, Inference
@@ -64,10 +66,14 @@ def run_model(
         multiple=True,
         type=OUTPUT,
     ),
+    check: bool = option(False, "Compare the outputs with native ONNX Runtime's."),
     target: TargetOptions = target_options(),
     as_json: bool = JSON,
 ) -> None:
-    """Run one inference in the target with the best known kernels."""
+    """Run one inference in the target with the best known kernels.
+
+    With --check, an output whose largest error is above 0.001 of its largest value is an error.
+    """
     if len(outputs) != max(1, len(inputs)):
         raise UserError(
             f"There are {len(inputs)} --inputs, but {len(outputs)} --outputs.",
@@ -77,18 +83,23 @@ def run_model(
     with workbench(target, importing, opens=KernelDatabase.open_for_reading) as opened:
         bench = opened.bench
 
-        def work() -> tuple[list[Inference], DeviceProfile]:
+        def work() -> tuple[list[Inference], list[dict[str, float]], DeviceProfile]:
             nonlocal notes
             if len(inputs) < 2:
                 bench.open_model(model, note, inputs[0] if inputs else None)
                 bench.model.register_best()
-                return [bench.model.infer()], bench.page.connect()
-            _, notes = bench.open_sizes(model, inputs, note)
-            bench.model.register_best()
-            runs = [bench.model.infer_on(size_name(i), each) for i, each in enumerate(inputs)]
-            return runs, bench.page.connect()
+                given: tuple[Feeds, ...] = (bench.model.feeds,)
+                runs = [bench.model.infer()]
+            else:
+                _, notes = bench.open_sizes(model, inputs, note)
+                bench.model.register_best()
+                given = inputs
+                runs = [bench.model.infer_on(size_name(i), each) for i, each in enumerate(inputs)]
+            pairs = zip(given, runs, strict=True) if check else ()
+            errors = [jobs.output_errors(bench.model, g, r.outputs) for g, r in pairs]
+            return runs, errors, bench.page.connect()
 
-        results, device = opened.run(work)
+        results, errors, device = opened.run(work)
         fallback = bench.page.fallback_reason
     for sentence in (*notes, *([f"{fallback} This ran in Wasm."] if fallback else [])):
         if not as_json:
@@ -99,9 +110,27 @@ def run_model(
         "adapter": device.gpu.name if device.gpu else None,
         "fallback_reason": fallback,
     }
+    for run, found in zip(runs, errors, strict=False):
+        run["errors"] = {name: e if math.isfinite(e) else "inf" for name, e in found.items()}
     first = runs[0] if len(runs) == 1 else {"runs": runs, "notes": list(notes)}
     texts = (f"wrote {r['file']}: {', '.join(r['outputs'])} ({r['ms']:.2f} ms)" for r in runs)
-    answer(as_json, {"ok": True, **first, **facts}, "\n".join(texts))
+    answer(as_json, {"ok": True, **first, **facts}, "\n".join((*texts, *map(_told, errors))))
+    demand_alike(errors)
+
+
+def demand_alike(errors: Sequence[Mapping[str, float]]) -> None:
+    """Refuse outputs, one mapping for each run, of which one is not native ONNX Runtime's."""
+    bad = [name for found in errors for name, error in found.items() if not error <= TOLERANCE]
+    if bad:
+        raise NnjitError(
+            f"Not native ONNX Runtime's to {TOLERANCE}: {', '.join(dict.fromkeys(bad))}.",
+            "`nnjit diff MODEL --inputs FILE` tells which step is to blame.",
+        )
+
+
+def _told(errors: Mapping[str, float]) -> str:
+    found = ", ".join(f"{name} {error:.1e}" for name, error in errors.items())
+    return f"largest error, as a share of the largest value: {found}"
 
 
 def _written(file: Path, result: Inference) -> dict[str, Any]:

@@ -353,7 +353,7 @@ class _Maker:
                 elif wanted:
                     fits = fixed or stage > 1 or leaves_vectors(key)
                 else:
-                    fits = leaves_remainders(key, turn, stage // 2)
+                    fits = leaves_remainders(key, turn, stage // 2, self._keeps_loops)
                     fits = fits and (self.attention is None or self.attention.takes(sizes))
                 fits = fits and (stage > _STAGES // 2 or min(key) >= SMALLEST)
                 if not fits or key in seen or len(set(sizes.values())) < len(sizes):

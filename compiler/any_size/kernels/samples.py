@@ -58,8 +58,14 @@ def _block(
     return drawn, rng.getstate()
 
 
-def leaves_remainders(extents: Sequence[int], turn: int, stage: int) -> bool:
-    """Whether loops end with a remainder: another one each turn, then any, then perhaps none."""
+def leaves_remainders(extents: Sequence[int], turn: int, stage: int, empty: bool = False) -> bool:
+    """Whether loops end with a remainder: another one each turn, then any, then perhaps none.
+
+    Where loops may be ``empty``, every third sample is even: of a map and its strided map one
+    leaves none then, and a number that is cut of one is told from one that is cut of the other.
+    """
+    if empty and turn % 3 == 1:
+        return stage > 1 or all(n % 2 == 0 for n in extents)
     if stage == 0:
         count = len(_REMAINDERS)
         return all(n % TURN == _REMAINDERS[(turn + i) % count] for i, n in enumerate(extents))

@@ -5,7 +5,7 @@ from nnjit_studio.workbench.jobs.advice_in_use import measure_in_use
 from nnjit_studio.workbench.jobs.candidates import explain, inspect, run_kernel, try_candidate
 from nnjit_studio.workbench.jobs.compare import compare_backends, use_backend
 from nnjit_studio.workbench.jobs.device import measure_device
-from nnjit_studio.workbench.jobs.diff import diff, tensor
+from nnjit_studio.workbench.jobs.diff import diff, output_errors, tensor
 from nnjit_studio.workbench.jobs.export import (
     Tuning,
     export,
@@ -41,6 +41,7 @@ __all__ = [
     "make_refused_faster",
     "measure_device",
     "measure_in_use",
+    "output_errors",
     "profile",
     "profile_sizes",
     "profile_sizes_beside",

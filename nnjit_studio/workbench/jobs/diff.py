@@ -9,9 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnjit_studio.analysis.diff import TOLERANCE, Diff, Missing, Placed, TensorDiff, compare, rank
+from nnjit_studio.analysis.diff import (
+    TOLERANCE,
+    Diff,
+    Missing,
+    Placed,
+    TensorDiff,
+    compare,
+    largest_error,
+    rank,
+)
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import DTYPE_BYTES, NUMPY_DTYPES, Graph, Plan, TensorSpec
+from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.records import Tap
 from nnjit_studio.support.phases import OnPhase, quiet
 from nnjit_studio.workbench.model import ModelOnPage
@@ -55,6 +65,23 @@ def diff(
         phase("starting native ONNX Runtime")
         nodes = page.process.open_reference(model.current.path)
         return diff_tensors(model, nodes, name, phase, tolerance)
+
+
+def output_errors(
+    model: ModelOnPage, inputs: Feeds, outputs: Mapping[str, NDArray[Any]]
+) -> dict[str, float]:
+    """The largest error of each output of a run, relative to the largest magnitude that native
+    ONNX Runtime's has for these inputs.
+
+    Raises
+    ------
+    UserError
+        When ONNX Runtime cannot run the model.
+    """
+    process = model.page.process
+    process.open_reference(model.current.path)
+    wanted = process.reference_tensors(inputs, list(outputs))
+    return {name: largest_error(got, wanted[name]) for name, got in outputs.items()}
 
 
 def diff_tensors(

@@ -261,6 +261,15 @@ def test_numbers_that_differ_from_onnx_runtime_are_refused(tmp_path: Path) -> No
         check_numbers(made.plan, made.kernels, weights, trial, at, False)
 
 
+def test_from_one_row_at_hand_no_two_rows_are_alike(tmp_path: Path) -> None:
+    """Else a kernel that takes one row for another passes, and what is left of differences of
+    rows is rounding, by which right bundles are refused."""
+    trial = Trial(layers(tmp_path), {"x": rand(1, 20)})
+    feeds, found = trial.values({"batch": 7})
+    assert len(np.unique(feeds["x"], axis=0)) == len(np.unique(found["y"], axis=0)) == 7
+    assert set(feeds["x"].ravel()) == set(feeds["x"][0])
+
+
 def test_each_run_in_onnx_runtime_is_a_sign_of_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,6 +87,17 @@ def test_a_convolution_takes_maps_that_are_always_even(
     assert {d.name: d.step for d in plan.dims} == {"n": 1, "h": 4, "w": 4}
 
 
+def test_strided_windows_over_a_strided_map_take_maps_of_any_remainder(tmp_path: Path) -> None:
+    """As a ResNet begins: at even sizes the padded map or its inside leaves no remainder."""
+    taps = np.random.default_rng(0).standard_normal((2, 2, 3, 3)).astype(np.float32)
+    nodes = [
+        node("Conv", ["x", "w"], ["a"], strides=[2, 2], pads=[1] * 4),
+        node("MaxPool", ["a"], ["y"], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4),
+    ]
+    maps = [(1, 1), (64, 64), (65, 66), (66, 67), (67, 68), (68, 65), (90, 87)]
+    checked(tmp_path, nodes, {"w": taps}, np.ones((1, 2, 64, 64), np.float32), maps)
+
+
 def checked(
     folder: Path,
     nodes: list[NodeProto],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import onnx
 import pytest
@@ -52,6 +53,19 @@ def test_a_whole_shape_settles_its_names_elsewhere() -> None:
 def test_arrays_fill_in_what_no_option_gave() -> None:
     given = GivenShapes({"b": 2}, hints={"x": (9, 5), "y": (1, 4)})
     assert fixed(given, x=["b", "s"], y=[None, 4]) == {"x": (2, 5), "y": (1, 4)}
+
+
+@pytest.mark.parametrize(
+    ("hints", "told"),
+    [
+        ({"x": (0, 5), "y": (0, 4)}, "input 'x' is empty"),
+        ({"x": (3, 5), "y": (4, 4)}, r"input 'y' has the shape \[4, 4\], but b is 3"),
+    ],
+)
+def test_arrays_that_are_empty_or_disagree_are_named(hints: dict[str, Any], told: str) -> None:
+    with pytest.raises(ModelError, match=told):
+        fixed(GivenShapes(hints=hints), x=["b", "s"], y=["b", 4])
+    assert fixed(GivenShapes({"b": 2}, hints=hints), x=["b", "s"], y=["b", 4])["x"] == (2, 5)
 
 
 def test_the_model_itself_has_the_shapes_afterwards() -> None:
