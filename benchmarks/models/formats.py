@@ -81,7 +81,20 @@ def file_of(folder: Path, model: str, format_: str) -> Path:
     return path
 
 
-def measured(path: Path, seconds: float, threads: str) -> dict[str, Any]:
+def bundle_of(model: Path) -> Path:
+    """The model's bundle with first guesses, written where it is not there."""
+    path = model.with_suffix(".zip")
+    if not path.exists():
+        part = path.with_name(f"part.{path.name}")
+        command = [*NNJIT, "export", str(model), "-o", str(part)]
+        subprocess.run(command, check=True, capture_output=True)
+        part.rename(path)
+    return path
+
+
+def measured(
+    path: Path, seconds: float, threads: str, baseline: Path | None = None
+) -> dict[str, Any]:
     """One cell: the row of `nnjit bench models`, or the sentence that refuses it."""
     words = [
         f"--threads={threads}",
@@ -90,6 +103,7 @@ def measured(path: Path, seconds: float, threads: str) -> dict[str, Any]:
         f"--rounds={ROUNDS}",
         "--json",
     ]
+    words += [f"--baseline={baseline}"] if baseline else []
     root = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
     command = [*NNJIT, "bench", "models", str(path), *words, *root]
     with subprocess.Popen(
@@ -117,6 +131,7 @@ def measured(path: Path, seconds: float, threads: str) -> dict[str, Any]:
         "ms": {name: median_interval(of).to_json() for name, of in samples.items()},
         "ratio": ratio.to_json() if ratio else None,
         "memory": row["memory_bytes"]["ours"] / row["memory_bytes"]["ort"],
+        "of_float32": row["of_baseline"],
         "errors": row["native_err"],
         "tuned_s": seconds,
     }
