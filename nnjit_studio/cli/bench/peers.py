@@ -114,7 +114,8 @@ def models(
     backend: str = option("wasm", type=click.Choice(BACKENDS)),
     gpu: str = ADAPTER,
     baseline: Path | None = option(
-        None, "A bundle with the same inputs, such as the model's in float32, in turns too.",
+        None,
+        "A bundle with the same inputs, such as the model's in float32, in turns too.",
         type=FILE,
     ),
     importing: ImportOptions = IMPORTING_FIXED,
