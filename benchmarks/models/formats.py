@@ -2,10 +2,11 @@
 
     python benchmarks/models/formats.py FOLDER [--minutes 20] [--cells mobilenet-v2/int8,...]
 
-Each cell is measured on one thread, then on two, whose names end with `/2`. Cells are kept in
+Each cell is measured on one thread, then on two, whose names end with `/2`, with first guesses
+unless `--tune` gives seconds, and in turns with the model's float32 bundle too. Cells are kept in
 FOLDER/cells.json, one after another, so a run that ends goes on where it was; `--again` measures
 them anew, `--files` only makes the models. No cell begins behind the minutes. Rows of the page
-whose cells FOLDER does not hold stay as they are, and are judged by the figures that they show.
+whose cells FOLDER does not hold are those of formats.json.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import signal
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ FORMATS = {
     "q4f16": ".q4f16",
 }
 """What people call them, and the ending that `quantise.py` gives a file."""
+KEPT = Path(__file__).with_suffix(".json")
+"""The newest measurement of each cell, which the page shows."""
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 BEGIN, END = "<!-- formats -->\n", "<!-- end of formats -->\n"
 NNJIT = [str(Path(sys.executable).parent / "nnjit")]
@@ -55,11 +58,9 @@ LEAST = 1.2
 _BARS = (
     f"Below {LEAST}x",
     "More than half of its memory",
-    "More than 5 % slower than float32",
+    "Slower than float32, by the whole interval",
     "Error larger than ONNX Runtime Web's",
 )
-_INTERVAL = re.compile(r"([\d.]+)x? \(([\d.]+) to ([\d.]+)\)")
-
 Cells = dict[str, dict[str, Any]]
 
 
@@ -81,7 +82,20 @@ def file_of(folder: Path, model: str, format_: str) -> Path:
     return path
 
 
-def measured(path: Path, seconds: float, threads: str) -> dict[str, Any]:
+def bundle_of(model: Path) -> Path:
+    """The model's bundle with first guesses, written where it is not there."""
+    path = model.with_suffix(".zip")
+    if not path.exists():
+        part = path.with_name(f"part.{path.name}")
+        command = [*NNJIT, "export", str(model), "-o", str(part)]
+        subprocess.run(command, check=True, capture_output=True)
+        part.rename(path)
+    return path
+
+
+def measured(
+    path: Path, seconds: float, threads: str, baseline: Path | None = None
+) -> dict[str, Any]:
     """One cell: the row of `nnjit bench models`, or the sentence that refuses it."""
     words = [
         f"--threads={threads}",
@@ -90,6 +104,7 @@ def measured(path: Path, seconds: float, threads: str) -> dict[str, Any]:
         f"--rounds={ROUNDS}",
         "--json",
     ]
+    words += [f"--baseline={baseline}"] if baseline else []
     root = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
     command = [*NNJIT, "bench", "models", str(path), *words, *root]
     with subprocess.Popen(
@@ -117,45 +132,42 @@ def measured(path: Path, seconds: float, threads: str) -> dict[str, Any]:
         "ms": {name: median_interval(of).to_json() for name, of in samples.items()},
         "ratio": ratio.to_json() if ratio else None,
         "memory": row["memory_bytes"]["ours"] / row["memory_bytes"]["ort"],
+        "of_float32": row["of_baseline"],
         "errors": row["native_err"],
         "tuned_s": seconds,
     }
 
 
 def table(cells: Mapping[str, Mapping[str, Any]]) -> str:
-    """Markdown: a row for each cell that was tried, then what the bars say."""
-    lines = [
-        "| model | format | ratio | ours, ms | ONNX Runtime Web, ms | of float32 | memory "
-        "| error, ours | error, ONNX Runtime Web |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    single, twice = ([n for n in names if n in cells] for names in (all_cells(), all_cells("/2")))
-    lines += [f"| {' | '.join(_row(name, cells))} |" for name in single]
-    lines += ["", *_verdict({name: cells[name] for name in single}, "one thread"), ""]
-    if twice:
-        lines += ["| two threads | format | ratio | ours, ms | ONNX Runtime Web, ms |"]
-        lines += ["|---|---|---|---|---|"]
-        lines += [f"| {' | '.join(_row(name, cells)[:5])} |" for name in twice]
-        told = _verdict({name: cells[name] for name in twice}, "two threads")
-        lines += ["", *(line for line in told if not line.startswith(_BARS)), ""]
+    """Markdown: a table for each number of threads, and below it what the bars say."""
+    lines = []
+    for ending, threads in ("", "one thread"), ("/2", "two threads"):
+        names = [name for name in all_cells(ending) if name in cells]
+        if not names:
+            continue
+        lines += [
+            f"| model, {threads} | format | ratio | ours, ms | ONNX Runtime Web, ms | of float32 "
+            "| memory | error, ours | error, ONNX Runtime Web |",
+            "|---|---|---|---|---|---|---|---|---|",
+        ]
+        lines += [f"| {' | '.join(_row(name, cells[name]))} |" for name in names]
+        lines += ["", *_verdict({name: cells[name] for name in names}, threads), ""]
     return "\n".join(lines)
 
 
-def _row(name: str, cells: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    cell, (model, format_) = cells[name], name.split("/")[:2]
+def _row(name: str, cell: Mapping[str, Any]) -> list[str]:
+    model, format_ = name.split("/")[:2]
     if "failed" in cell:
         return [model, format_, f"refused: {cell['failed']}", *["-"] * 6]
-    twin = cells.get(f"{model}/fp32", {}).get("ms")
-    mine, errors = cell["ms"]["ours"]["median"], cell["errors"]
     return [
         model,
         format_,
         _interval(cell["ratio"], "x", 2),
         _interval(cell["ms"]["ours"]),
         _interval(cell["ms"]["ort"]),
-        f"{mine / twin['ours']['median']:.2f}" if twin else "-",
+        _interval(cell["of_float32"], "", 2),
         f"{cell['memory']:.0%}",
-        *(f"{errors[n]:.1e}" for n in ("ours", "ort")),
+        *(f"{cell['errors'][n]:.1e}" for n in ("ours", "ort")),
     ]
 
 
@@ -171,31 +183,24 @@ def _verdict(cells: Mapping[str, Mapping[str, Any]], threads: str) -> Iterator[s
     if not good:
         return
     mean = statistics.geometric_mean(c["ratio"]["median"] for c in good.values())
+    tuned = sorted({c["tuned_s"] for c in good.values()})
     yield (
-        f"{len(good)} of {len(list(all_cells()))} cells, {threads}, geometric mean {mean:.2f}x. "
-        "Ratios have intervals of 99.9 %, times of 95 %."
+        f"{len(good)} of {len(list(all_cells()))} cells, {threads}, geometric mean {mean:.2f}x, "
+        f"after {' or '.join(f'{s:g}' for s in tuned)} s of tuning. Ratios have intervals of "
+        "99.9 %, times of 95 %."
     )
-    fresh = {n: c for n, c in good.items() if "load" in c}
-    loads = sorted(c["load"][0] for c in fresh.values())
-    if fresh and len(fresh) < len(good):
-        yield (
-            f"Measured last: {', '.join(fresh)}; the others earlier, and what follows judges them "
-            "by the rounded figures that are shown."
-        )
-    if fresh:
-        cpu = next(iter(fresh.values()))["cpu"]
-        yield f"{cpu}; load average while they ran {loads[0]} to {loads[-1]}."
+    loads = sorted(c["load"][0] for c in good.values())
+    dates = sorted({c["date"][:10] for c in good.values()})
+    yield (
+        f"{' and '.join(sorted({c['cpu'] for c in good.values()}))}, {' to '.join(dates)}; load "
+        f"average while they ran {loads[0]} to {loads[-1]}."
+    )
     slow = [n for n, c in good.items() if c["ratio"]["median"] < LEAST]
     fat = [n for n, c in good.items() if c["memory"] > 0.5]
+    behind = [n for n, c in good.items() if (c["of_float32"] or {"low": 0})["low"] > 1]
     wrong = [n for n, c in good.items() if c["errors"]["ours"] > 1.05 * c["errors"]["ort"] + 1e-5]
-    twins = {n: cells.get(f"{n.split('/')[0]}/fp32", {}).get("ms") for n in good}
-    behind = [n for n, t in twins.items() if t and _median(good[n]) > 1.05 * t["ours"]["median"]]
     for words, names in zip(_BARS, (slow, fat, behind, wrong), strict=True):
         yield f"{words}: {', '.join(names) or 'none'}."
-
-
-def _median(cell: Mapping[str, Any]) -> float:
-    return float(cell["ms"]["ours"]["median"])
 
 
 def all_cells(ending: str = "") -> Iterator[str]:
@@ -205,35 +210,16 @@ def all_cells(ending: str = "") -> Iterator[str]:
             yield f"{model}/{format_}{ending}"
 
 
-def cells_of(text: str) -> Cells:
-    """The cells of a table, as far as its rows tell them."""
-    found: Cells = {}
-    for line in text.splitlines():
-        model, *columns = [c.strip() for c in line.strip("|").split("|")]
-        read = [_INTERVAL.fullmatch(c) for c in columns[1:4]]
-        if model not in MODELS or len(read) < 3 or not all(read):
-            continue
-        ratio, ours, ort = (
-            dict(zip(("median", "low", "high"), map(float, m.groups()), strict=True))
-            for m in read
-            if m
-        )
-        cell: dict[str, Any] = {"ratio": ratio, "ms": {"ours": ours, "ort": ort}, "memory": 0.0}
-        cell["errors"] = {"ours": 0.0, "ort": 0.0}
-        if rest := columns[5:]:
-            cell["memory"] = float(rest[0].rstrip("%")) / 100
-            cell["errors"] = {"ours": float(rest[1]), "ort": float(rest[2])}
-        found[f"{model}/{columns[0]}{'' if rest else '/2'}"] = cell
-    return found
-
-
-def write_page(cells: Mapping[str, Mapping[str, Any]], page: Path = PAGE) -> None:
-    """Write the table, with the rows that it had of cells that are not given."""
-    text = page.read_text("utf-8")
+def write_page(cells: Cells) -> None:
+    """Write the table, with the newest cells of those that were not measured now."""
+    known: Cells = json.loads(KEPT.read_text("utf-8")) if KEPT.exists() else {}
+    whole = {**known, **cells}
+    lines = ",\n".join(f" {json.dumps(n)}: {json.dumps(c)}" for n, c in whole.items())
+    KEPT.write_text(f"{{\n{lines}\n}}\n", "utf-8")
+    text = PAGE.read_text("utf-8")
     before, rest = text.split(BEGIN)
-    old, after = rest.split(END)
-    whole = {**cells_of(old), **cells}
-    page.write_text(f"{before}{BEGIN}{table(whole)}{END}{after}", "utf-8")
+    after = rest.split(END)[1]
+    PAGE.write_text(f"{before}{BEGIN}{table(whole)}{END}{after}", "utf-8")
 
 
 def run(options: argparse.Namespace, cells: Cells, kept: Path) -> None:
@@ -252,7 +238,10 @@ def run(options: argparse.Namespace, cells: Cells, kept: Path) -> None:
         except Exception as e:  # tools of ONNX Runtime raise what they like
             cells[name] = {"failed": f"ONNX Runtime's tools make no such file ({str(e)[:120]})"}
         else:
-            cells[name] = {} if options.files else measured(path, options.tune, *(threads or "1"))
+            twin = file_of(options.folder, model, "fp32")
+            baseline = None if path == twin or options.files else bundle_of(twin)
+            measure = partial(measured, path, options.tune, *(threads or "1"), baseline)
+            cells[name] = {} if options.files else measure()
         print(f"{name}: {time.monotonic() - start:.0f} s {_short(cells[name])}", flush=True)
         if not options.files:
             kept.write_text(json.dumps(cells, indent=1))
@@ -269,7 +258,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--minutes", type=float, default=20.0)
-    parser.add_argument("--tune", type=float, default=3.0)
+    parser.add_argument("--tune", type=float, default=0.0)
     parser.add_argument("--cells", default="")
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--files", action="store_true")

@@ -79,7 +79,7 @@ def load_model(path: Path) -> onnx.ModelProto:
     own = _external(model.graph.initializer)
     light = changed or (own and own == _external(tensors_of(model.graph)))
     try:
-        onnx.checker.check_model(_without_external(model) if light else str(path))
+        onnx.checker.check_model(_without_weights(model) if light else str(path))
         load_external(list(tensors_of(model.graph)), path.parent)
     except Exception as e:
         reason = str(e).strip().splitlines()[0][:200]
@@ -144,22 +144,33 @@ def _runtime_operators() -> frozenset[str]:
     return frozenset(s.name for s in schemas if s.domain == RUNTIME or not onnx.defs.has(s.name))
 
 
-def _without_external(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with weights that stand in files of their own as inputs, for the checker."""
-    if not _external(tensors_of(model.graph)):
-        return model
-    light = onnx.ModelProto()
-    light.CopyFrom(model)
-    tensors = list(light.graph.initializer)
-    del light.graph.initializer[:]
-    ports = {port.name for port in light.graph.input}
-    for tensor in tensors:
+def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with its weights as inputs, for the checker, which would make several copies.
+
+    Those that stand in the file are checked one by one.
+    """
+    light, graph = onnx.ModelProto(), model.graph
+    _copy_fields(model, light, "graph")
+    _copy_fields(graph, light.graph, "initializer")
+    ports = {port.name for port in graph.input}
+    for tensor in graph.initializer:
         if tensor.data_location != onnx.TensorProto.EXTERNAL:
-            light.graph.initializer.append(tensor)
-        elif tensor.name not in ports:
+            onnx.checker.check_tensor(tensor)
+        if tensor.name not in ports:
             port = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
             light.graph.input.append(port)
     return light
+
+
+def _copy_fields(source: Any, target: Any, left_out: str) -> None:
+    """Copy a message without one of its fields, however large that is."""
+    for field, value in source.ListFields():
+        if field.name == left_out:
+            continue
+        if isinstance(value, (bool, int, float, str, bytes)):
+            setattr(target, field.name, value)
+        else:
+            getattr(target, field.name).MergeFrom(value)
 
 
 def node_name(node: onnx.NodeProto) -> str:

@@ -45,6 +45,8 @@ PEERS = {
 """Builds of ONNX Runtime Web by backend: on a GPU that in C++, and the older one in TypeScript."""
 MODEL_TIMEOUT_S = 600.0
 COLD_ROUNDS = 3
+BASELINE = "baseline"
+"""Name of another bundle of ours in the page, and of its folder."""
 WRONG = 0.9
 """An error from which on a peer computes something else: a file that was converted wrongly."""
 POLICY = RoundsPolicy(rounds=11, min_sample_ms=20.0, warmup_ms=1500.0, max_warmup_ms=15000.0)
@@ -115,10 +117,12 @@ def compare(
     policy: RoundsPolicy = POLICY,
     native: Mapping[str, NDArray[Any]] | None = None,
     backend: str = "wasm",
+    baseline: Path | None = None,
 ) -> dict[str, Any]:
     """One row: ours and the peers in turns in one page; cold starts in pages of their own.
 
-    With the outputs of native ONNX Runtime each contender's error against them.
+    With the outputs of native ONNX Runtime each contender's error against them. With another
+    bundle as the baseline, the time of ours as a share of its time.
 
     Raises
     ------
@@ -129,6 +133,10 @@ def compare(
     for peer in options.peers:
         entry = (litert_entry if peer == LITERT else ort_entry)(options.folder, model.onnx)
         entries.append(replace(entry, name=peer, provider=backend, build=PEERS[backend][peer]))
+    if baseline is not None:
+        with zipfile.ZipFile(baseline) as archive:
+            archive.extractall(options.folder / BASELINE)
+        entries.append(Entry(BASELINE, OURS, f"{BASELINE}/manifest.json", provider=backend))
     case = Case(options.folder, model.inputs, model.outputs, threads, entries)
     (options.folder / "job.json").write_text(json.dumps(case.job(policy, None, watched=False)))
     cold: dict[str, list[float]] = {name: [] for name in contenders}
@@ -145,12 +153,14 @@ def compare(
     errors = [worst_error(found["ours"], found[peer]) for peer in right]
     row = _row(model, threads, message)
     samples = row["samples_ms"]
+    share = paired_ratio(samples[BASELINE], samples["ours"]) if baseline is not None else None
     found_ratios = {p: paired_ratio(samples["ours"], samples[p]) for p in right}
     intervals = {peer: ratio for peer, ratio in found_ratios.items() if ratio}
     return {
         **row,
         "ratio": {p: intervals[p].median if p in intervals else row["ratio"][p] for p in right},
         "intervals": {peer: ratio.to_json() for peer, ratio in intervals.items()},
+        "of_baseline": share.to_json() if share else None,
         "wrong": sorted(wrong),
         "backend": backend,
         "file_bytes": sum(f.stat().st_size for f in files_of(model.onnx)),
@@ -168,7 +178,7 @@ def _row(model: PreparedModel, threads: int, message: Mapping[str, Any]) -> dict
     return {
         "model": model.name,
         "threads": threads,
-        "peers_threads": {n: f["threads"] for n, f in facts.items() if n != "ours"},
+        "peers_threads": {n: f["threads"] for n, f in facts.items() if n not in ("ours", BASELINE)},
         "tier": facts["ours"]["tier"],
         "tuned": dict(model.tuned),
         "ms": ms,

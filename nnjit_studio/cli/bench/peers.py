@@ -113,6 +113,11 @@ def models(
     ),
     backend: str = option("wasm", type=click.Choice(BACKENDS)),
     gpu: str = ADAPTER,
+    baseline: Path | None = option(
+        None,
+        "A bundle with the same inputs, such as the model's in float32, in turns too.",
+        type=FILE,
+    ),
     importing: ImportOptions = IMPORTING_FIXED,
     given: PeerOptions = peer_options("ort", "ort; litert on wasm, jsep on webgpu"),
 ) -> None:
@@ -142,7 +147,7 @@ def models(
                 native = model_job.native_outputs(model)
                 policy = replace(model_job.POLICY, rounds=rounds)
                 row = model_job.compare(
-                    model, count, page(folder), cold_rounds, policy, native, backend
+                    model, count, page(folder), cold_rounds, policy, native, backend, baseline
                 )
             note(model_job.row_text(row))
             rows.append(row)
