@@ -195,7 +195,8 @@ def report_of(document: Mapping[str, Any], options: argparse.Namespace) -> Repor
     if storm:
         heaps = [point["heap"] / 2**20 for point in storm]
         facts.append(
-            f"{100 * len(storm)} random lengths: Wasm memory {storm[0]['wasm'] / 2**20:.1f} MiB "
+            f"{100 * len(storm)} random lengths: {'GPU buffers' if options.gpu else 'Wasm memory'} "
+            f"{storm[0]['wasm'] / 2**20:.1f} MiB "
             f"after the first 100, {storm[-1]['wasm'] / 2**20:.1f} at the end; JavaScript heap "
             f"{min(heaps):.1f} to {max(heaps):.1f} MiB, {heaps[-1]:.1f} at the end."
         )
