@@ -46,7 +46,8 @@ async function visit(least_ms, most_ms, tried) {
   done.finally(() => (ended = true));
   const end = showGains(document.getElementById("gains"), session);
   const past = () => performance.now() - began;
-  const enough = () => past() > least_ms && session.tuningReport().tried.filter((r) => r.isolated).length >= tried;
+  const measured = () => session.tuningReport().tried.filter((r) => r.isolated).length;
+  const enough = () => past() > least_ms && measured() >= tried;
   while (!ended && !enough() && past() < most_ms) {
     (await run()).forEach((y, i) => (worst = Math.max(worst, Math.abs(y - first[i]))));
     await rest(150);
