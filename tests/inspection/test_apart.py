@@ -65,9 +65,7 @@ def test_a_function_that_is_made_to_hurt_costs_itself_alone(
     assert why in hurt.problem and not other.problem
 
 
-def test_the_program_itself_reads_no_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_program_itself_reads_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def forbidden(*given: Any) -> None:
         raise AssertionError("the program itself reads a file")
 
