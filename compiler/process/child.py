@@ -51,6 +51,11 @@ class Child:
 
     A job that is late or dies costs that job alone: the process is started
     anew and gets the programs back that it made.
+
+    Attributes
+    ----------
+    running
+        The operation that runs; empty where none does.
     """
 
     def __init__(self, memory_bytes: int) -> None:
@@ -60,6 +65,7 @@ class Child:
         self._pipe: Connection | None = None
         self._programs: dict[str, bytes] = {}
         self._killed = threading.Event()
+        self.running = ""
         handle, self._chatter = tempfile.mkstemp(".log", "compile-", process_folder())
         os.close(handle)
 
@@ -74,11 +80,6 @@ class Child:
         self.kill()
         with contextlib.suppress(OSError):
             os.unlink(self._chatter)
-
-    @property
-    def busy(self) -> bool:
-        """Whether a job runs."""
-        return self._lock.locked()
 
     def kill(self) -> None:
         """End whatever runs; a waiting caller gets its error. For any thread."""
@@ -98,10 +99,13 @@ class Child:
         """
         row = OPERATIONS[name]
         with self._lock:
+            self.running = name
             try:
                 reply = self._exchange(self._ensure(), name, arguments, on_phase)
             except _Lost as e:
                 raise _loss(row, arguments, f"{e}.") from None
+            finally:
+                self.running = ""
             if isinstance(reply, Failure):
                 raise (row.raises or ERRORS.get(reply.name, BugError))(reply.error, reply.hint)
             return reply

@@ -52,10 +52,12 @@ class CompileProcess(Operations):
         """End whatever runs; a waiting caller gets a failed result. For any thread."""
         self._child.kill()
 
-    def kill_busy(self) -> None:
-        """As :meth:`kill`, where something runs: the process need not start anew for nothing."""
-        if self._child.busy:
+    def kill_reference(self) -> bool:
+        """As :meth:`kill`, where a reference is computed: others' jobs go on; whether one was."""
+        computed = self._child.running == "seeded_fixture"
+        if computed:
             self._child.kill()
+        return computed
 
     def import_any_size(
         self,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,12 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from nnjit_studio.compiler.onnx_file.check import load_model
 from nnjit_studio.errors import ModelError, UserError
 from nnjit_studio.model import NUMPY_DTYPES, TensorSpec
 from nnjit_studio.model.given_shapes import GivenShapes
+from nnjit_studio.support.limits import seconds_for
+from nnjit_studio.support.readers import Ended, spread
 
 TYPES = ("float32", "float64", "int64", "int32", "uint8", "int8", "bool")
 """What pages have arrays for, as runtimes and NumPy name it."""
@@ -23,16 +27,45 @@ _DTYPES = {
 }
 
 
-def input_specs(model: onnx.ModelProto, shapes: GivenShapes) -> list[TensorSpec]:
-    """The inputs of a model.
+def read_model(path: Path, whole: Path | None = None) -> list[onnx.ValueInfoProto]:
+    """The inputs of a stranger's model, as its file has them: a process with limits reads it.
+
+    Parameters
+    ----------
+    whole
+        Where the model is written as one file, with its external data; None for nowhere.
+
+    Raises
+    ------
+    ModelError
+        When it cannot be read, or not within the limits.
+    Stopped
+    """
+    nbytes = path.stat().st_size if path.is_file() else 0
+    try:
+        (ports,) = spread(partial(_read, whole), [path], seconds_for(nbytes))
+    except Ended as e:
+        raise ModelError(f"Reading {path.name!r} {e}.", e.hint) from e
+    return ports
+
+
+def _read(whole: Path | None, path: Path) -> list[onnx.ValueInfoProto]:
+    model = load_model(path)
+    if whole is not None:
+        whole.write_bytes(model.SerializeToString())
+    weights = {tensor.name for tensor in model.graph.initializer}
+    return [port for port in model.graph.input if port.name not in weights]
+
+
+def input_specs(ports: Iterable[onnx.ValueInfoProto], shapes: GivenShapes) -> list[TensorSpec]:
+    """What a model takes, from its inputs.
 
     Raises
     ------
     ModelError
         When the shape of one is open, or no values are drawn for its type.
     """
-    weights = {tensor.name for tensor in model.graph.initializer}
-    return [_spec(value, shapes) for value in model.graph.input if value.name not in weights]
+    return [_spec(port, shapes) for port in ports]
 
 
 def written(feeds: Mapping[str, NDArray[Any]], folder: Path) -> list[dict[str, Any]]:

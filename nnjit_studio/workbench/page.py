@@ -327,13 +327,15 @@ class EnginePage:
 
     @contextlib.contextmanager
     def acting_on_cancel(self, act: Callable[[], object], after_s: float = 0.0) -> Iterator[None]:
-        """Within the block, ``act`` is called so long after :meth:`cancel`, in another thread."""
+        """Within the block, ``act`` is called so long after :meth:`cancel`, in another thread, and
+        again where it returns False.
+        """
         stop = threading.Event()
 
         def watch() -> None:
             while not stop.wait(0.1):
-                if self.cancelled and not stop.wait(after_s) and self.cancelled:
-                    act()
+                waited = self.cancelled and not stop.wait(after_s) and self.cancelled
+                if waited and act() is not False:
                     return
 
         watcher = threading.Thread(target=watch, daemon=True)

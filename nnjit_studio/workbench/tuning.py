@@ -179,7 +179,7 @@ class Tuning:
     def _until_paused(self, events: Events) -> Iterator[Event]:
         page = self._model.page
         try:
-            with page.acting_on_cancel(page.process.kill_busy, STOP_S):
+            with page.acting_on_cancel(page.process.kill_reference, STOP_S):
                 for event in events:
                     if isinstance(event, Paused):
                         self._rested = events, page.runner

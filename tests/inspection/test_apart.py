@@ -8,9 +8,12 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 import test_live_page
 import tiny_runtime
+from onnx import helper
+from onnx_models import save
 from test_loops import module_of, splat_kernel
 from test_turbo import EVERYTHING
 from wasm_builder import module as build
@@ -19,7 +22,7 @@ from nnjit_studio.cli.main import main
 from nnjit_studio.errors import WasmError
 from nnjit_studio.foreign_wasm.apart import Part, each, parts_of
 from nnjit_studio.foreign_wasm.inspection.survey import survey_file
-from nnjit_studio.foreign_wasm.live.job import open_runtime
+from nnjit_studio.foreign_wasm.live.job import open_runtime, write_job
 from nnjit_studio.foreign_wasm.turbo.candidates import look
 from nnjit_studio.foreign_wasm.turbo.job import TurboOptions, turbo
 from nnjit_studio.support.stopping import Stop, Stopped, stoppable
@@ -62,9 +65,7 @@ def test_a_function_that_is_made_to_hurt_costs_itself_alone(
     assert why in hurt.problem and not other.problem
 
 
-def test_the_program_itself_reads_no_module(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_program_itself_reads_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def forbidden(*given: Any) -> None:
         raise AssertionError("the program itself reads a file")
 
@@ -72,11 +73,17 @@ def test_the_program_itself_reads_no_module(
     kernels.write_bytes(module_of(splat_kernel(4, 3), 40).data)
     shutil.copytree(Path(test_live_page.__file__).with_name("runtime"), dist)
     (dist / test_live_page.NAME).write_bytes(tiny_runtime.runtime())
+    relu = helper.make_node("Relu", ["x"], ["y"])
+    model = save(tmp_path / "any.onnx", [relu], {"x": [2]}, {"y": [2]})
     monkeypatch.setattr(Cursor, "__init__", forbidden)
+    monkeypatch.setattr(onnx, "load", forbidden)
     options = TurboOptions(kernels=True, target="node", settings=EVERYTHING)
     assert turbo(kernels, None, options, print).certificate["functions"]
     assert jobs.compile_times(survey_file(kernels), "node", False, print).tiers
-    assert open_runtime(dist / test_live_page.NAME).made.kernels
+    live = open_runtime(dist / test_live_page.NAME)
+    assert live.made.kernels
+    write_job(live, model, None, 1, tmp_path)
+    assert (tmp_path / "model.onnx").stat().st_size
 
 
 def test_stopping_does_not_wait_for_the_function_that_is_looked_at(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,11 @@ from typing import Any
 import onnx
 from numpy.typing import NDArray
 
-from nnjit_studio.compiler.onnx_file.check import load_model
 from nnjit_studio.errors import ModelError, UserError, WasmError
 from nnjit_studio.foreign_wasm.apart import whole
 from nnjit_studio.foreign_wasm.live.dispatch import dispatch_module
 from nnjit_studio.foreign_wasm.live.rewrite import swappable
-from nnjit_studio.foreign_wasm.model_inputs import input_specs, written
+from nnjit_studio.foreign_wasm.model_inputs import input_specs, read_model, written
 from nnjit_studio.foreign_wasm.turbo.kernels.callers import refused
 from nnjit_studio.foreign_wasm.turbo.kernels.find import find
 from nnjit_studio.foreign_wasm.turbo.kernels.gate import REFERENCE, SCRATCH_PAGES
@@ -121,8 +120,8 @@ def write_job(
     UserError
         When a given input has a type that is not passed on.
     """
-    loaded = load_model(model)
-    given = feeds if feeds is not None else _drawn(loaded)
+    ports = read_model(model, folder / "model.onnx")
+    given = feeds if feeds is not None else _drawn(ports)
     library, glue = _library(runtime)
     made = runtime.made
     modules = {
@@ -134,7 +133,6 @@ def write_job(
     }
     for name, data in modules.items():
         (folder / f"{name}.wasm").write_bytes(data)
-    (folder / "model.onnx").write_bytes(loaded.SerializeToString())
     job = {
         **{name: f"files/{name}.wasm" for name in modules},
         "library": f"runtime/{library}",
@@ -166,8 +164,8 @@ def _library(runtime: Runtime) -> tuple[str, str]:
     return library, glue
 
 
-def _drawn(model: onnx.ModelProto) -> Mapping[str, NDArray[Any]]:
+def _drawn(ports: Sequence[onnx.ValueInfoProto]) -> Mapping[str, NDArray[Any]]:
     try:
-        return seeded_feeds(input_specs(model, GivenShapes()))
+        return seeded_feeds(input_specs(ports, GivenShapes()))
     except ModelError as error:
         raise ModelError(error.error, "Give arrays for the inputs with --inputs.") from error

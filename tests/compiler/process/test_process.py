@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import pytest
 from onnx_models import mlp
@@ -23,7 +23,7 @@ from nnjit_studio.compiler.process.handlers.registry import State, handler_of
 from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.compiler.process.table import OPERATIONS
 from nnjit_studio.compiler.spelling import program_for
-from nnjit_studio.errors import BugError, ModelError, UserError
+from nnjit_studio.errors import BugError, CompileError, ModelError, UserError
 from nnjit_studio.records import TIERS
 from nnjit_studio.records.candidate import Candidate
 
@@ -139,18 +139,28 @@ def test_kill_while_busy_fails_that_job_alone(
     process: CompileProcess, model: ImportedModel, tmp_path: Path
 ) -> None:
     path = mlp(tmp_path / "late.onnx", seed=5)
-    failures = 0
-    for end in (process.kill, process.kill_busy):
-        try:
-            process.import_model(path, tmp_path / "w.bin", lambda phase, end=end: end())
-        except ModelError as e:
-            failures += 1
-            assert "ended" in e.error
-    assert failures == 2
+    with pytest.raises(ModelError, match="ended"):
+        process.import_model(path, tmp_path / "w.bin", lambda phase: process.kill())
     assert Compiler(process).compile(model.workloads[0], None, TIERS).error == ""
-    child = process._child.process
-    process.kill_busy()
-    assert child is not None and child.is_alive(), "nothing ran"
+
+
+def test_ending_a_reference_leaves_what_others_asked_for(
+    process: CompileProcess, model: ImportedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, ended = mlp(tmp_path / "other.onnx", seed=5), []
+    process.import_model(
+        path, tmp_path / "w.bin", lambda phase: ended.append(process.kill_reference())
+    )
+    assert ended and not any(ended) and not process.kill_reference(), "it is no reference"
+    exchange = process._child._exchange
+
+    def killed(*given: Any) -> Any:
+        assert process.kill_reference()
+        return exchange(*given)
+
+    monkeypatch.setattr(process._child, "_exchange", killed)
+    with pytest.raises(CompileError, match="died"):
+        process.seeded_fixture(model.workloads[0].key)
 
 
 def test_late_job_is_killed(

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 from wasm_builder import END, nops, op
@@ -16,7 +17,7 @@ from nnjit_studio.engine.devtools.sampling import Sampler, ThreadProfile
 from nnjit_studio.errors import ModelError, TargetError, UserError
 from nnjit_studio.foreign_wasm.inspection.hotspots.pages import Sampling, sample_page
 from nnjit_studio.foreign_wasm.inspection.hotspots.samples import hotspots
-from nnjit_studio.foreign_wasm.model_inputs import input_specs, written
+from nnjit_studio.foreign_wasm.model_inputs import input_specs, read_model, written
 from nnjit_studio.model.feeds import seeded_feeds
 from nnjit_studio.model.given_shapes import GivenShapes
 
@@ -88,14 +89,21 @@ def test_a_browser_without_that_protocol_is_refused() -> None:
         sample_page("http://127.0.0.1:1/", how)
 
 
-def test_inputs_of_a_model_that_we_do_not_import(tmp_path: Path) -> None:
+def test_inputs_of_a_model_that_we_do_not_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ids = helper.make_tensor_value_info("ids", TensorProto.INT64, ["batch", 8])
     out = helper.make_tensor_value_info("out", TensorProto.INT64, ["batch", 8])
     node_ = helper.make_node("OfSomebody", ["ids"], ["out"], domain="their.own")
     graph = helper.make_graph([node_], "g", [ids], [out])
     imports = [helper.make_opsetid("", 18), helper.make_opsetid("their.own", 1)]
-    model = helper.make_model(graph, opset_imports=imports)
-    (spec,) = input_specs(model, GivenShapes(dims={"batch": 3}))
+    file = tmp_path / "their.onnx"
+    file.write_bytes(helper.make_model(graph, opset_imports=imports).SerializeToString())
+    monkeypatch.delattr(onnx, "load")  # the program itself reads no model
+    ports = read_model(file)
+    with pytest.raises(ModelError, match="no file 'absent"):
+        read_model(tmp_path / "absent.onnx")
+    (spec,) = input_specs(ports, GivenShapes(dims={"batch": 3}))
     assert (spec.shape, spec.dtype) == ((3, 8), "i64")
     (told,) = written(seeded_feeds([spec]), tmp_path)
     assert told == {"name": "ids", "type": "int64", "dims": [3, 8], "file": "input0.bin"}
@@ -103,4 +111,4 @@ def test_inputs_of_a_model_that_we_do_not_import(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="'ids' has the type float16, which is not passed on"):
         written({"ids": np.zeros(2, np.float16)}, tmp_path)
     with pytest.raises(ModelError, match="'batch' of the input 'ids' is open"):
-        input_specs(model, GivenShapes())
+        input_specs(ports, GivenShapes())

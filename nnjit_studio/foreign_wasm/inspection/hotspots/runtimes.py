@@ -10,13 +10,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from nnjit_studio.compiler.onnx_file.check import load_model
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.foreign_wasm.inspection.hotspots.pages import Sampling, sample_runtime
 from nnjit_studio.foreign_wasm.inspection.hotspots.records import Hotspots
 from nnjit_studio.foreign_wasm.inspection.hotspots.samples import hotspots
-from nnjit_studio.foreign_wasm.model_inputs import input_specs, written
+from nnjit_studio.foreign_wasm.model_inputs import input_specs, read_model, written
 from nnjit_studio.model.feeds import seeded_feeds
 from nnjit_studio.model.given_shapes import GivenShapes
 from nnjit_studio.verdict.case import Case, Entry, link
@@ -47,7 +46,7 @@ def write_job(
     UserError
         When a given input has a type that is not passed on.
     """
-    specs = input_specs(load_model(path), shapes)
+    specs = input_specs(read_model(path), shapes)
     feeds = {**seeded_feeds(specs), **(given or {})}
     wanted = {spec.name: feeds[spec.name] for spec in specs}
     for file in path.parent.glob(f"{glob.escape(path.stem)}*"):
