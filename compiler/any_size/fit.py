@@ -185,8 +185,8 @@ class Numbers:
                     return formula(x, y)
         for a, x in self._atoms.items():  # no more than a number, where that is seen as well
             row = np.array(a, np.int64)
-            by = int((v // np.maximum(row, 1)).max())  # of each, such as bytes
-            highest = int(v.max()) // max(by, 1)
+            by = max(1, int((v // np.maximum(row, 1)).max()))  # of each, such as bytes
+            highest = int(v.max()) // by
             if (np.minimum(row, highest) * by == v).all() and (v == row * by).sum() > 1:
                 self.guessed = True
                 return least(x, highest) * by

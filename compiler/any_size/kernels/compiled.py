@@ -31,6 +31,7 @@ from nnjit_studio.compiler.any_size.kernels.samples import (
     is_padded,
     leaves_remainders,
     leaves_vectors,
+    told_dims,
 )
 from nnjit_studio.compiler.any_size.kernels.scalars import (
     DIVISORS,
@@ -73,6 +74,7 @@ _WIDE = 8
 """Tiles of so many rows want sizes twice as far apart: few leave a wanted remainder."""
 At = Callable[[Mapping[str, int]], Program]
 """The program of a kernel at sizes of the dimensions."""
+_Wanted = Sequence[tuple[Size, int, int]]  # sizes, what they are divided by, the remainders
 
 
 def remembering(at: At) -> At:
@@ -203,9 +205,7 @@ class _Maker:
                 self.cuts += (divisor,)
         return list(cut.items())
 
-    def variant(
-        self, wanted: Sequence[tuple[Size, int, int]], small: tuple[str, ...] = ()
-    ) -> tuple[Variant, list[Kernel]]:
+    def variant(self, wanted: _Wanted, small: tuple[str, ...] = ()) -> tuple[Variant, list[Kernel]]:
         samples, held_out = self._samples(wanted, small)
         while True:
             fitted = (samples[0], *self._fitted(samples, wanted))
@@ -220,12 +220,14 @@ class _Maker:
             samples.append(wrong)
 
     def _fitted(
-        self, samples: Sequence[Sample], wanted: Sequence[tuple[Size, int, int]]
+        self, samples: Sequence[Sample], wanted: _Wanted
     ) -> tuple[list[int | None], tuple[Scalar, ...], Size]:
         """The parameter that each constant becomes, if any; the parameters; the extent."""
-        atoms = self._atoms([s.sizes for s in samples], wanted)
+        drawn = [s.sizes for s in samples]
+        own = (*self.extents, *self.shapes)
+        whole = (*told_dims(self.at, self.dims, own, drawn), *self.extents)
         rows = list(zip(*(s.constants for s in samples), strict=True))
-        bases, whole = bases_of(rows, atoms), (*map(size, self.dims), *self.extents)
+        bases = bases_of(rows, atoms := self._atoms(drawn, wanted, whole))
         *_, extent = rows
         scalars: dict[Scalar, int] = {}
         places: list[int | None] = []
@@ -235,7 +237,7 @@ class _Maker:
         found = scalar_of(self.name, extent, atoms, bases, whole)
         if found is None and int(extent[0][1]) == 1 and self.extents:
             # No draw may have two blocks of elements, and a larger size all the same.
-            counts = [("i32", n) for n in blocks_far_off(self.at, [s.sizes for s in samples])]
+            counts = [("i32", n) for n in blocks_far_off(self.at, drawn)]
             elements = scalar_of(self.name, counts, atoms, bases, whole) if counts else None
             if elements:
                 return places, tuple(scalars), (elements.size + (BLOCK - 1)) // BLOCK
@@ -267,7 +269,7 @@ class _Maker:
         return Variant(workload, scalars, extent), kernels
 
     def _samples(
-        self, wanted: Sequence[tuple[Size, int, int]], small: tuple[str, ...]
+        self, wanted: _Wanted, small: tuple[str, ...]
     ) -> tuple[list[Sample], list[Sample]]:
         """Samples of one skeleton, at sizes that leave the wanted remainders: to fit, to check."""
         groups: dict[object, list[Sample]] = {}
@@ -332,7 +334,7 @@ class _Maker:
             return self.tuned
         return tile_of(found.subject, self.map, small, self.tuned)
 
-    def _drawn(self, wanted: Sequence[tuple[Size, int, int]]) -> Iterator[Sizes]:
+    def _drawn(self, wanted: _Wanted) -> Iterator[Sizes]:
         """Sizes that leave the wanted remainders, and others by :data:`TURN` as varied as may
         be: what is fitted to too few holds for them alone."""
         seen: set[tuple[int, ...]] = set()
@@ -390,9 +392,9 @@ class _Maker:
             low += 1
         return low
 
-    def _atoms(self, samples: Sequence[Sizes], wanted: Sequence[tuple[Size, int, int]]) -> Numbers:
+    def _atoms(self, samples: Sequence[Sizes], wanted: _Wanted, whole: Sequence[Size]) -> Numbers:
         tiled = [cut for cut, _, _ in wanted]
         first = self.attention.units if self.attention else ()
-        bases = tuple(dict.fromkeys((*first, *map(size, self.dims), *self.extents, *tiled)))
+        bases = tuple(dict.fromkeys((*first, *whole, *tiled)))
         divisors = {*DIVISORS, *self.cuts, *(by for _, by, _ in wanted)}
         return atoms_of(samples, bases, self.shapes, divisors)

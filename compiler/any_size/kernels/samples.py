@@ -19,7 +19,7 @@ from nnjit_studio.compiler.pipeline.wasm import loops_of
 from nnjit_studio.compiler.schedule.default import BLOCK
 from nnjit_studio.compiler.wasm.ir import Function
 from nnjit_studio.model.open_plan import Scalar
-from nnjit_studio.model.size import Dim, Size
+from nnjit_studio.model.size import Dim, Size, as_function, size
 
 TURN = 16
 """Elements of an unrolled turn of a loop of vectors."""
@@ -70,6 +70,25 @@ def leaves_remainders(extents: Sequence[int], turn: int, stage: int, empty: bool
         count = len(_REMAINDERS)
         return all(n % TURN == _REMAINDERS[(turn + i) % count] for i, n in enumerate(extents))
     return stage > 1 or all(n % TURN > LANES and n % LANES for n in extents)
+
+
+def told_dims(
+    at: Callable[[Sizes], Program], dims: Sequence[Dim], own: Sequence[Size], drawn: Sequence[Sizes]
+) -> tuple[Size, ...]:
+    """The dimensions that a program of the sizes ``own`` tells, at the sizes that were drawn.
+
+    One of which it takes no more than ``ceil(n / 8)`` is none: at all of these, what is cut of
+    that may be what is cut of ``n``.
+    """
+    sizes_at = as_function(own)
+    known = {dim.name for each in own for dim in each.dims}
+
+    def has_twin(dim: Dim, sizes: Sizes) -> bool:
+        moved = ({**sizes, dim.name: sizes[dim.name] + by} for by in (-dim.step, dim.step))
+        return any(sizes_at(m) == sizes_at(sizes) and at(m) == at(sizes) for m in moved)
+
+    rounded = {d for d in dims if d.name in known and all(has_twin(d, sizes) for sizes in drawn)}
+    return tuple(size(d) for d in dims if d not in rounded)
 
 
 def leaves_vectors(extents: Sequence[int]) -> bool:

@@ -21,6 +21,7 @@ from nnjit_studio.compiler.any_size.kernels.compiled import At
 from nnjit_studio.compiler.any_size.kernels.functions import Constant, bits_of
 from nnjit_studio.compiler.any_size.kernels.gpu_guess import usual_guesses
 from nnjit_studio.compiler.any_size.kernels.gpu_samples import drawn_sizes, even_sizes, neighbours
+from nnjit_studio.compiler.any_size.kernels.samples import told_dims
 from nnjit_studio.compiler.any_size.kernels.scalars import (
     DIVISORS,
     Sizes,
@@ -90,12 +91,12 @@ def any_size_document(
     ModelError
         When neither has.
     """
-    bases = tuple(dict.fromkeys((*map(size, dims), *extents)))
     first = ""
     count = _SAMPLES + _HELD_OUT
     # What a dimension leaves that no extent has, such as a past beside its keys, may be even.
-    own = (*extents, *shapes) or bases
+    own = (*extents, *shapes) or tuple(map(size, dims))
     drawn = [drawn_sizes(tuple(dims), own, behind, count) for behind in _BEHIND]
+    bases = tuple(dict.fromkeys((*told_dims(at, dims, own, drawn[0]), *extents)))
     programs = [[at(sizes) for sizes in samples] for samples in drawn]
     even = list(even_sizes(dims))
     beside = list(neighbours(dims, bases))

@@ -54,6 +54,7 @@ def test_the_larger_of_two_sizes_and_what_windows_see_are_explained_too() -> Non
     assert Numbers(atoms).formula(vector(min)) == least(h, w)
     assert Numbers(atoms).formula(vector(lambda h, w: min(w, 25))) == least(w, 25)
     assert Numbers(atoms).formula(vector(lambda h, w: 24 * min(w, 25))) == least(w, 25) * 24
+    assert Numbers(atoms).formula(vector(lambda h, w: 0)) is None
     seen = Numbers(atoms).formula(vector(lambda h, w: 12 * h * (2 * h - 1) * (2 * w - 1)))
     assert seen == h * (h * 2 - 1) * (w * 2 - 1) * 12
     cut = vector(lambda h, w: 3 * h * ((h + 1) // 4) * ((w + 1) // 4))

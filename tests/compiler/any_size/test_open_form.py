@@ -152,6 +152,24 @@ def test_quantised_weights_take_any_batch(tmp_path: Path) -> None:
     assert Trial(path, {"x": rand(3, 20)}).rounds
 
 
+def strided(folder: Path, stride: int) -> Path:
+    """A convolution of bytes over a map that is this much wider than its result."""
+    nodes = [
+        node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+        node("ConvInteger", ["q", "w", "z"], ["i"], strides=[stride, stride]),
+        node("Cast", ["i"], ["f"], to=FLOAT),
+        node("Mul", ["f", "s"], ["y"]),
+    ]
+    weights = {"w": RNG.integers(-128, 128, (16, 1, 1, 1)).astype(np.int8)}
+    return written(folder, nodes, [1, 1, 64, "width"], weights)
+
+
+def test_a_tile_of_a_strided_map_is_cut_of_its_own_columns(tmp_path: Path) -> None:
+    """57 // 5 is one less than 64 // 5, and both widths leave eight columns."""
+    shapes = [(1, 1, 64, width) for width in range(49, 73)]
+    checked(strided(tmp_path, 8), tmp_path, shapes, (1, 1, 64, 100))
+
+
 def test_an_exact_model_is_not_taken_for_one_that_rounds(tmp_path: Path) -> None:
     assert not Trial(layers(tmp_path), {"x": rand(3, 20)}).rounds
 
