@@ -60,8 +60,8 @@ def test_a_baseline_takes_turns_and_ours_is_a_share_of_its_time(
     assert (tmp_path / "baseline/manifest.json").is_file()
     told = "0.75 (0.74..0.76)"
     assert models.row_text(row).count(f"of baseline {told}") == 1
-    table = models_report({**models.document([row], {}, [0.0, 0.0, 0.0])}).markdown()
-    head, line = (next(r for r in table.splitlines() if r.startswith(w)) for w in ("| model", "| m "))
+    table = models_report(models.document([row], {}, [0.0, 0.0, 0.0])).markdown().splitlines()
+    head, line = (next(r for r in table if r.startswith(w)) for w in ("| model", "| m "))
     cells = dict(zip(head.split("|"), line.split("|"), strict=True))
     assert cells[" ours / baseline "].strip() == told
     assert " baseline / ours " not in cells and "wrong" not in line

@@ -342,7 +342,8 @@ def _split(w: Walk, node: onnx.NodeProto) -> list[str]:
 def _windows(w: Walk, node: onnx.NodeProto) -> bool:
     """ONNX Runtime refuses windows that do not fit into their map; a mean of nothing is NaN."""
     for found in w.infer(node).values():
-        if any(d.HasField("dim_value") and d.dim_value < 1 for d in found.tensor_type.shape.dim[2:]):
+        sizes = found.tensor_type.shape.dim[2:]
+        if any(n.HasField("dim_value") and n.dim_value < 1 for n in sizes):
             raise refuse(node, "a map that its windows fit into", "Give larger sizes.")
     return False
 

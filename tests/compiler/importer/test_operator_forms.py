@@ -398,5 +398,5 @@ def test_windows_that_do_not_fit_are_refused(side: int, tmp_path: Path) -> None:
     path = onnx_models.save(
         tmp_path / "m.onnx", nodes, {"x": [1, 2, side, side]}, {"y": [1, 2, 1, 1]}, weights
     )
-    with pytest.raises(ModelError, match="Conv of node '[ab]' needs a map that its windows fit"):
+    with pytest.raises(ModelError, match=r"Conv of node '[ab]' needs a map that its windows fit"):
         import_model(path, tmp_path / "w.bin")
