@@ -40,7 +40,8 @@ def _row(
     (folder / "m.onnx").touch()
     model = models.PreparedModel("m", folder / "m.onnx", (), (ONE,), 0, {})
     options = BenchOptions(folder, peers=("ort",))
-    return models.compare(model, 1, options, cold_rounds=0, baseline=baseline)
+    native = {"y": np.full(1, 2, np.float32)}
+    return models.compare(model, 1, options, 0, native=native, baseline=baseline)
 
 
 def test_a_baseline_takes_turns_and_ours_is_a_share_of_its_time(
@@ -58,6 +59,7 @@ def test_a_baseline_takes_turns_and_ours_is_a_share_of_its_time(
         ("baseline", "baseline/manifest.json")
     ]
     assert (tmp_path / "baseline/manifest.json").is_file()
+    assert row["native_err"] == {"ours": 0.5, "ort": 0.5, "baseline": 0.5}
     told = "0.75 (0.74..0.76)"
     assert models.row_text(row).count(f"of baseline {told}") == 1
     table = models_report(models.document([row], {}, [0.0, 0.0, 0.0])).markdown().splitlines()

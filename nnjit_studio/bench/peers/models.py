@@ -146,7 +146,7 @@ def compare(
         for name in contenders * cold_rounds:
             with visit(server, f"models.html?cold={name}", options):
                 cold[name].append(server.next_message(MODEL_TIMEOUT_S)["first_output_ms"])
-    found = {name: uploaded(model.outputs, server.uploads, name) for name in contenders}
+    found = {e.name: uploaded(model.outputs, server.uploads, e.name) for e in entries}
     native_err = {n: worst_error(o, native) for n, o in found.items()} if native else {}
     wrong = {peer for peer in options.peers if native_err.get(peer, 0.0) > WRONG}
     right = [peer for peer in options.peers if peer not in wrong]
