@@ -101,9 +101,14 @@ def compared(name: str, folder: Path, options: argparse.Namespace) -> dict[str, 
         if options.advise:
             row |= advised(model, page, options, row)
     except (subprocess.SubprocessError, OSError, ValueError, KeyError) as error:
-        words = getattr(error, "stderr", "") or str(error)
-        return {"model": model.stem, "problem": str(words).strip().splitlines()[-1][:160]}
+        return {"model": model.stem, "problem": reason(error)}
     return row
+
+
+def reason(error: Exception) -> str:
+    """The last line that a command said, or the error."""
+    words = getattr(error, "stderr", "") or str(error)
+    return str(words).strip().splitlines()[-1][:160]
 
 
 def shape_args(model: Path, inputs: Path) -> list[str]:
@@ -203,8 +208,8 @@ def beside(
         words += ["--cold", "1", "--seconds", str(ROUNDS_S)]
     try:
         told = json.loads(command(*words, "--json"))
-    except subprocess.CalledProcessError as error:  # the rest of the row stands
-        print(f"{model.stem}: {error.stderr.strip().splitlines()[-1][:160]}", file=sys.stderr)
+    except subprocess.SubprocessError as error:  # the rest of the row stands
+        print(f"{model.stem}: {reason(error)}", file=sys.stderr)
         return None
     return ratio_of(verdict_of(told) if words[0] == "compare" else of_bench(told))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -114,18 +115,26 @@ def run_model(
         run["errors"] = {name: e if math.isfinite(e) else "inf" for name, e in found.items()}
     first = runs[0] if len(runs) == 1 else {"runs": runs, "notes": list(notes)}
     texts = (f"wrote {r['file']}: {', '.join(r['outputs'])} ({r['ms']:.2f} ms)" for r in runs)
-    answer(as_json, {"ok": True, **first, **facts}, "\n".join((*texts, *map(_told, errors))))
-    demand_alike(errors)
+    wrong = unlike(errors)
+    refused = wrong.to_json() if wrong else {}
+    document = {"ok": True, **first, **facts, **refused}
+    answer(as_json, document, "\n".join((*texts, *map(_told, errors))))
+    if wrong:
+        if not as_json:
+            note(str(wrong))
+        sys.exit(1)
 
 
-def demand_alike(errors: Sequence[Mapping[str, float]]) -> None:
-    """Refuse outputs, one mapping for each run, of which one is not native ONNX Runtime's."""
+def unlike(errors: Sequence[Mapping[str, float]]) -> NnjitError | None:
+    """What is wrong with outputs, one mapping for each run; None if all are native ONNX Runtime's
+    to the tolerance."""
     bad = [name for found in errors for name, error in found.items() if not error <= TOLERANCE]
-    if bad:
-        raise NnjitError(
-            f"Not native ONNX Runtime's to {TOLERANCE}: {', '.join(dict.fromkeys(bad))}.",
-            "`nnjit diff MODEL --inputs FILE` tells which step is to blame.",
-        )
+    if not bad:
+        return None
+    return NnjitError(
+        f"Not native ONNX Runtime's to {TOLERANCE}: {', '.join(dict.fromkeys(bad))}.",
+        "`nnjit diff MODEL --inputs FILE` tells which step is to blame.",
+    )
 
 
 def _told(errors: Mapping[str, float]) -> str:

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from nnjit_command import nnjit_here
 from scripts import benchmark
 
 from nnjit_studio.bench.options import BenchOptions
 from nnjit_studio.bench.peers import models
+from nnjit_studio.bench.peers.tables import models_report
 from nnjit_studio.model import TensorSpec
 
 ONE = TensorSpec("y", (1,), "f32")
@@ -38,7 +40,8 @@ def _row(
     (folder / "m.onnx").touch()
     model = models.PreparedModel("m", folder / "m.onnx", (), (ONE,), 0, {})
     options = BenchOptions(folder, peers=("ort",))
-    return models.compare(model, 1, options, cold_rounds=0, baseline=baseline)
+    native = {"y": np.full(1, 2, np.float32)}
+    return models.compare(model, 1, options, 0, native=native, baseline=baseline)
 
 
 def test_a_baseline_takes_turns_and_ours_is_a_share_of_its_time(
@@ -56,6 +59,23 @@ def test_a_baseline_takes_turns_and_ours_is_a_share_of_its_time(
         ("baseline", "baseline/manifest.json")
     ]
     assert (tmp_path / "baseline/manifest.json").is_file()
+    assert row["native_err"] == {"ours": 0.5, "ort": 0.5, "baseline": 0.5}
+    told = "0.75 (0.74..0.76)"
+    assert models.row_text(row).count(f"of baseline {told}") == 1
+    table = models_report(models.document([row], {}, [0.0, 0.0, 0.0])).markdown().splitlines()
+    head, line = (next(r for r in table if r.startswith(w)) for w in ("| model", "| m "))
+    cells = dict(zip(head.split("|"), line.split("|"), strict=True))
+    assert cells[" ours / baseline "].strip() == told
+    assert " baseline / ours " not in cells and "wrong" not in line
+
+
+def test_what_is_no_bundle_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    """It ended in a traceback after the model was tuned."""
+    for name, data in (("m.onnx", b""), ("b.zip", b"no zip")):
+        (tmp_path / name).write_bytes(data)
+    words = ["bench", "models", str(tmp_path / "m.onnx"), "--peers", "none"]
+    result = nnjit_here(*words, "--baseline", str(tmp_path / "b.zip"), "--json")
+    assert result.returncode == 1 and "is not whole" in json.loads(result.stdout)["error"]
 
 
 def test_without_a_baseline_there_is_no_share(

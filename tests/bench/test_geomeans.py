@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,6 +52,17 @@ def test_advice_is_read_on_one_thread_and_on_the_device(script: Any) -> None:
     assert script.product((4.0, 3.0, 5.0), None) == (4.0, 3.0, 5.0)
     gpu = {"rows": [{"ratio": {"ort": 2.0}, "intervals": {"ort": {"low": 1.0, "high": 3.0}}}]}
     assert script.ratio_of(script.of_bench(gpu)) == (2.0, 1.0, 3.0)
+
+
+def test_a_comparison_with_the_peer_that_takes_too_long_leaves_the_rest(
+    script: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(*words: str) -> str:
+        raise subprocess.TimeoutExpired("nnjit", 600)
+
+    monkeypatch.setattr(script, "command", slow)
+    row = advice_row("threads", 2.0, apply={"options": ["--threads", "2"]})
+    assert script.beside(Path("m.onnx"), [], row, argparse.Namespace()) is None
 
 
 def test_the_report_tells_all_means_and_leaves_out_what_has_no_ratio(script: Any) -> None:

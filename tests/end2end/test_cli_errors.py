@@ -40,7 +40,7 @@ def bad_models(folder: Path) -> dict[str, tuple[Path, str]]:
     outside.write_bytes(model.SerializeToString())
     (folder / "w.data").unlink()
     nodes = [helper.make_node("Det", ["x"], ["y"], "determinant")]
-    unsupported = save(folder / "det.onnx", nodes, {"x": [2, 3, 3]}, {"y": [2]})
+    unsupported = save(folder / "det.onnx", nodes, {"x": [2, 13, 13]}, {"y": [2]})
     return {
         "text": (text, "not an ONNX model"),
         "truncated": (cut, ""),
@@ -105,6 +105,13 @@ def test_foreign_database_is_left_alone(tmp_path: Path) -> None:
     assert result.returncode == 1
     assert json.loads(result.stdout)["kind"] == "user"
     assert database.read_text() == "my notes, not a database"
+
+
+def test_an_adapter_of_a_browser_wants_one(tmp_path: Path) -> None:
+    """The embedded view was measured with its own, as if nothing had been asked."""
+    model = mlp(tmp_path / "m.onnx")
+    result = nnjit_here("advise", model, "--gpu", "lab", "--database", tmp_path / "d.db", "--json")
+    assert result.returncode == 1 and "--gpu is of a browser" in json.loads(result.stdout)["error"]
 
 
 def test_a_gpu_without_webgpu_is_refused() -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 
 import numpy as np
 import pytest
-from nnjit_command import SANDBOX, json_lines, nnjit
+from nnjit_command import SANDBOX, json_lines, nnjit, nnjit_here
 from onnx import helper
 from onnx_models import save
+
+from nnjit_studio.workbench import jobs
 
 pytestmark = [
     pytest.mark.chromium,
@@ -39,3 +42,17 @@ def test_wrong_sizes_get_a_sentence_and_right_ones_are_checked(tmp_path: Path) -
     (right,) = json_lines(nnjit(*run((3, 3), (8, 8))))
     assert [r["outputs"] for r in right["runs"]] == [{"y": [3, 5]}, {"y": [8, 5]}]
     assert all(r["errors"]["y"] < 1e-5 for r in right["runs"])
+
+
+def test_outputs_that_differ_are_one_document_that_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A document that said ok stood in front of the error."""
+    nodes = [helper.make_node("Tanh", ["x"], ["y"])]
+    model = save(tmp_path / "m.onnx", nodes, {"x": [2]}, {"y": [2]})
+    page = ("--target", "chromium", "--database", tmp_path / "d.db", *SANDBOX, "--json")
+    monkeypatch.setattr(jobs, "output_errors", lambda *_: {"y": math.inf})
+    result = nnjit_here("run", model, "--outputs", tmp_path / "o.npz", "--check", *page)
+    told = json.loads(result.stdout)  # one document
+    assert result.returncode == 1 and not told["ok"] and "0.001: y." in told["error"]
+    assert told["errors"] == {"y": "inf"} and (tmp_path / "o.npz").is_file()

@@ -339,8 +339,18 @@ def _split(w: Walk, node: onnx.NodeProto) -> list[str]:
     return parts
 
 
+def _windows(w: Walk, node: onnx.NodeProto) -> bool:
+    """ONNX Runtime refuses windows that do not fit into their map; a mean of nothing is NaN."""
+    for found in w.infer(node).values():
+        sizes = found.tensor_type.shape.dim[2:]
+        if any(n.HasField("dim_value") and n.dim_value < 1 for n in sizes):
+            raise refuse(node, "a map that its windows fit into", "Give larger sizes.")
+    return False
+
+
 _RULES = {
     **dict.fromkeys(functions.NAMES, functions.laid_out),
+    **dict.fromkeys(("AveragePool", "Conv", "LpPool", "MaxPool"), _windows),
     "Cast": _cast,
     "Concat": _concat,
     "ConcatFromSequence": _sequence,

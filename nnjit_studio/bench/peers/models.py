@@ -146,7 +146,7 @@ def compare(
         for name in contenders * cold_rounds:
             with visit(server, f"models.html?cold={name}", options):
                 cold[name].append(server.next_message(MODEL_TIMEOUT_S)["first_output_ms"])
-    found = {name: uploaded(model.outputs, server.uploads, name) for name in contenders}
+    found = {e.name: uploaded(model.outputs, server.uploads, e.name) for e in entries}
     native_err = {n: worst_error(o, native) for n, o in found.items()} if native else {}
     wrong = {peer for peer in options.peers if native_err.get(peer, 0.0) > WRONG}
     right = [peer for peer in options.peers if peer not in wrong]
@@ -218,11 +218,19 @@ def ratio_text(row: Mapping[str, Any], peer: str) -> str:
     return f"{text} ({interval['low']:.2f}..{interval['high']:.2f})" if interval else text
 
 
+def share_text(row: Mapping[str, Any]) -> str:
+    """The time of ours as a share of that of the baseline."""
+    share = row["of_baseline"]
+    return f"{share['median']:.2f} ({share['low']:.2f}..{share['high']:.2f})" if share else "-"
+
+
 def row_text(row: Mapping[str, Any]) -> str:
     """One line for a person."""
     times = "  ".join(f"{name} {ms['median']:9.2f} ms" for name, ms in row["ms"].items())
     ratio = "  ".join(f"{peer} {ratio_text(row, peer)}" for peer in row["ratio"])
     ratio += "".join(f"  {peer} computes something else" for peer in row.get("wrong", ()))
+    if BASELINE in row["ms"]:
+        ratio += f"  of {BASELINE} {share_text(row)}"
     memory = "  ".join(f"{n} {b / 2**20:.0f} MiB" for n, b in row["memory_bytes"].items())
     return f"{row['model']:<16} {row['threads']}T  {times}  {ratio}  {memory}"
 

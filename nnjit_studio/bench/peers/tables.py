@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nnjit_studio.bench.conditions import threads_text
-from nnjit_studio.bench.peers.models import ratio_text
+from nnjit_studio.bench.peers.models import BASELINE, ratio_text, share_text
 from nnjit_studio.bench.report import Report, Table, spread_text
 
 _MEANS = {
@@ -105,8 +105,11 @@ def passes_report(result: Mapping[str, Any]) -> Report:
 
 def models_report(result: Mapping[str, Any]) -> Report:
     names = _contenders(result)
+    peers = [n for n in names[1:] if n != BASELINE]
+    beside = BASELINE in names
     head = ["model", "threads", *(f"{n} ms (min; IQR)" for n in names)]
-    head += [*(f"{p} / ours" for p in names[1:]), "file MiB", *(f"{n} MiB" for n in names)]
+    head += [*(f"{p} / ours" for p in peers), *([f"ours / {BASELINE}"] if beside else [])]
+    head += ["file MiB", *(f"{n} MiB" for n in names)]
     head += [*(f"{n} cold ms" for n in names), *(f"{n} error" for n in names)]
     rows = []
     for row in result["rows"]:
@@ -116,7 +119,8 @@ def models_report(result: Mapping[str, Any]) -> Report:
                 row["model"],
                 str(row["threads"]),
                 *(spread_text(ms, 1) for ms in row["ms"].values()),
-                *(ratio_text(row, p) if p in row["ratio"] else "wrong" for p in names[1:]),
+                *(ratio_text(row, p) if p in row["ratio"] else "wrong" for p in peers),
+                *([share_text(row)] if beside else []),
                 f"{row['file_bytes'] / 2**20:.0f}",
                 *(f"{row['memory_bytes'][n] / 2**20:.0f}" for n in names),
                 *(f"{cold[n]:.0f}" if n in cold else "-" for n in names),

@@ -15,6 +15,7 @@ from nnjit_studio.bench.peers import models as model_job
 from nnjit_studio.bench.peers import tables
 from nnjit_studio.bench.peers.compile_times import bench_compile
 from nnjit_studio.bench.peers.passes import bench_passes
+from nnjit_studio.bundle import read_bundle
 from nnjit_studio.cli.bench.gpu import kernels_on_gpu, load_native
 from nnjit_studio.cli.bench.options import (
     ADAPTER,
@@ -134,6 +135,8 @@ def models(
         p: kernel_job.PEERS[p if p in kernel_job.PEERS else "ort"] for p in model_job.PEERS[backend]
     }
     parse = partial(model_job.parse_peers, backend)
+    if baseline is not None:
+        read_bundle(baseline)
     page, versions = given.page(parse, packages, gpu if on_gpu else "")
     here = replace(given.target, backend=backend, gpu="software" if gpu == "software" else "auto")
     load_before = load_average()

@@ -83,6 +83,8 @@ def advise(
     """
     if (asked.output or asked.force) and not asked.apply:
         raise UserError("-o and --force belong to --apply.", "Name a row with --apply.")
+    if target.embedded and asked.gpu != "hardware":
+        raise UserError("--gpu is of a browser.", "Give one with --target, such as chromium.")
     with workbench(target, importing, opens=KernelDatabase.open_for_reading) as opened:
 
         def work() -> tuple[Advice, Row | None, Path | None]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import onnx_models
 import pytest
 from onnx import TensorProto, helper, save
 from operator_cases import Case, case, draw, i64, model_of
@@ -382,4 +383,20 @@ def test_sizes_that_leave_nothing_inside_are_told(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)]), path)
     with pytest.raises(ModelError, match="With x 1x2x1x1 a size inside the model is 0"):
+        import_model(path, tmp_path / "w.bin")
+
+
+@pytest.mark.parametrize("side", [1, 3])
+def test_windows_that_do_not_fit_are_refused(side: int, tmp_path: Path) -> None:
+    """The empty map was a constant, so the model ran and gave NaN."""
+    weights = {"k": draw("f32", 2, 2, 3, 3)}
+    nodes = [
+        helper.make_node("Conv", ["x", "k"], ["a"], strides=[2, 2]),
+        helper.make_node("Conv", ["a", "k"], ["b"], strides=[2, 2]),
+        helper.make_node("GlobalAveragePool", ["b"], ["y"]),
+    ]
+    path = onnx_models.save(
+        tmp_path / "m.onnx", nodes, {"x": [1, 2, side, side]}, {"y": [1, 2, 1, 1]}, weights
+    )
+    with pytest.raises(ModelError, match=r"Conv of node '[ab]' needs a map that its windows fit"):
         import_model(path, tmp_path / "w.bin")
