@@ -114,16 +114,21 @@ def run_model(
         run["errors"] = {name: e if math.isfinite(e) else "inf" for name, e in found.items()}
     first = runs[0] if len(runs) == 1 else {"runs": runs, "notes": list(notes)}
     texts = (f"wrote {r['file']}: {', '.join(r['outputs'])} ({r['ms']:.2f} ms)" for r in runs)
-    answer(as_json, {"ok": True, **first, **facts}, "\n".join((*texts, *map(_told, errors))))
     demand_alike(errors)
+    answer(as_json, {"ok": True, **first, **facts}, "\n".join((*texts, *map(_told, errors))))
 
 
 def demand_alike(errors: Sequence[Mapping[str, float]]) -> None:
     """Refuse outputs, one mapping for each run, of which one is not native ONNX Runtime's."""
-    bad = [name for found in errors for name, error in found.items() if not error <= TOLERANCE]
-    if bad:
+    told = ", ".join(
+        f"{name} ({error:.1e})"
+        for found in errors
+        for name, error in found.items()
+        if not error <= TOLERANCE
+    )
+    if told:
         raise NnjitError(
-            f"Not native ONNX Runtime's to {TOLERANCE}: {', '.join(dict.fromkeys(bad))}.",
+            f"Not native ONNX Runtime's to {TOLERANCE}: {told}.",
             "`nnjit diff MODEL --inputs FILE` tells which step is to blame.",
         )
 

@@ -7,9 +7,10 @@ import os
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from nnjit_command import SANDBOX, json_lines, nnjit
-from onnx import helper
+from onnx import TensorProto, helper
 from onnx_models import save
 
 pytestmark = [
@@ -39,3 +40,12 @@ def test_wrong_sizes_get_a_sentence_and_right_ones_are_checked(tmp_path: Path) -
     (right,) = json_lines(nnjit(*run((3, 3), (8, 8))))
     assert [r["outputs"] for r in right["runs"]] == [{"y": [3, 5]}, {"y": [8, 5]}]
     assert all(r["errors"]["y"] < 1e-5 for r in right["runs"])
+
+    nodes = [helper.make_node("Add", ["x", "z"], ["a"]), helper.make_node("Sub", ["a", "z"], ["y"])]
+    ports = [helper.make_tensor_value_info(n, TensorProto.DOUBLE, [5]) for n in "xzy"]
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", ports[:2], ports[2:])), model)
+    np.savez(tmp_path / "in0.npz", x=np.ones(5), z=np.full(5, 1e9))  # more than float32 tells
+    words = ("--inputs", tmp_path / "in0.npz", "--outputs", tmp_path / "out0.npz", "--check")
+    result = nnjit("run", model, *words, *page)
+    wrong = json.loads(result.stdout)  # and nothing that says it went well
+    assert result.returncode == 1 and not wrong["ok"] and "y (1.0e+00)" in wrong["error"]
