@@ -20,8 +20,8 @@ LEAST_BYTES = 1 << 30
 FILES = 4
 """Times a file that its import may take, from ``LEAST_BYTES`` on."""
 NUMBERS, NUMBERS_BYTES = 16, 4 << 30
-"""The same where that is at most ``NUMBERS_BYTES``: whole numbers in attributes, as of trees, take
-a byte or two in the file and eight in memory, and are checked in a copy."""
+"""The same of what is no weight, up to ``NUMBERS_BYTES``: whole numbers in attributes, as of trees,
+take a byte or two in the file and eight in memory, and are checked in a copy."""
 SILENCES = 10
 """Times the processor time from one sign of progress to the next that a whole job has."""
 
@@ -33,6 +33,8 @@ class _Job:
     started: float
     nbytes: int
     imports: int
+    others: int | None = None
+    """Bytes of the file that are no weights, once it is parsed."""
 
 
 _jobs: list[_Job] = []
@@ -52,11 +54,12 @@ def limited(nbytes: int, imports: int = 1) -> Iterator[None]:
         _limit_data(None)
 
 
-def known_size(nbytes: int) -> None:
-    """The job's file turned out to hold so many bytes, its external data included."""
+def known_size(nbytes: int, others: int) -> None:
+    """The job's file turned out to hold so many bytes of weights, external data included."""
     if _jobs:
-        _jobs[-1].nbytes = max(nbytes, _jobs[-1].nbytes)
-        _limit_data(_jobs[-1])
+        job = _jobs[-1]
+        job.nbytes, job.others = max(nbytes, job.nbytes), max(others, job.others or 0)
+        _limit_data(job)
         progress()
 
 
@@ -69,9 +72,10 @@ def progress() -> None:
         end_after(max(0.01, min(silent, left)))
 
 
-def memory_for(nbytes: int) -> int:
-    """Bytes that the import of a file of so many bytes may take."""
-    return max(LEAST_BYTES, FILES * nbytes, min(NUMBERS * nbytes, NUMBERS_BYTES))
+def memory_for(nbytes: int, others: int | None = None) -> int:
+    """Bytes that an import may take, by those of the file, and of what in it is no weight."""
+    numbers = NUMBERS * (nbytes if others is None else others)
+    return max(LEAST_BYTES, FILES * nbytes, min(numbers, NUMBERS_BYTES))
 
 
 def _limit_data(job: _Job | None) -> None:
@@ -81,7 +85,7 @@ def _limit_data(job: _Job | None) -> None:
     import resource
 
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    wanted = hard if job is None else job.held + job.imports * memory_for(job.nbytes)
+    wanted = hard if job is None else job.held + job.imports * memory_for(job.nbytes, job.others)
     soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 

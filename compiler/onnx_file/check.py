@@ -70,7 +70,7 @@ def load_model(path: Path) -> onnx.ModelProto:
     _check_frame(model)
     check_count(model)
     check_external_data(model, path)
-    _check_fits(model)
+    _check_fits(model, path.stat().st_size)
     # The checker's C++ takes no path that is not ASCII in every locale, and no external data of two
     # names (a hard link), which copies of models have.
     changed = put_in_order(model.graph) | name_graphs(model.graph) | _name_domains(model)
@@ -94,7 +94,8 @@ def load_model(path: Path) -> onnx.ModelProto:
 def _check_frame(model: onnx.ModelProto) -> None:
     """Refuse what the ONNX checker lets pass, although no two programs agree on it."""
     versions = [o.version for o in model.opset_import if o.domain in _ONNX]
-    newest, outputs = onnx.defs.onnx_opset_version(), [o.name for o in model.graph.output]
+    graph, newest = model.graph, onnx.defs.onnx_opset_version()
+    outputs = [o.name for o in graph.output]
     if len(set(versions)) > 1:
         raise ModelError("The model names ONNX's operators in two versions.", "Export it again.")
     if versions and versions[0] > newest:
@@ -102,6 +103,9 @@ def _check_frame(model: onnx.ModelProto) -> None:
             f"The model needs opset {versions[0]}; the newest that is known is {newest}.",
             "Export it with an older opset.",
         )
+    weights = [t.name for t in (*graph.initializer, *(s.values for s in graph.sparse_initializer))]
+    if len(set(weights)) < len(weights):
+        raise ModelError("Two weights of the model have one name.", "Export it again.")
     if not outputs or len(set(outputs)) < len(outputs):
         raise ModelError("The model has no outputs, or one of them twice.", "Export it again.")
 
@@ -178,11 +182,12 @@ def node_name(node: onnx.NodeProto) -> str:
     return str(node.name or next(iter(node.output), ""))
 
 
-def _check_fits(model: onnx.ModelProto) -> None:
+def _check_fits(model: onnx.ModelProto, nbytes: int) -> None:
     """Refuse, by the sizes in the file alone, weights that no page can hold."""
     tensors = list(tensors_of(model.graph))
     check_memory(sum(map(tensor_bytes, tensors)), "weights alone")
-    budget.known_size(sum(map(widened_bytes, tensors)))
+    others = nbytes - sum(len(t.raw_data) for t in tensors)
+    budget.known_size(sum(map(widened_bytes, tensors)), others)
 
 
 def check_memory(nbytes: int, what: str) -> None:

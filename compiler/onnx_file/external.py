@@ -79,7 +79,7 @@ def _check(tensor: onnx.TensorProto, folder: Path, origin: Path) -> None:
         length = int(entry.get("length", needed))
     except ValueError:
         offset = length = needed = -1
-    if offset < 0 or length < needed:
+    if min(offset, *tensor.dims) < 0 or length < needed:
         raise ModelError(f"The weight {tensor.name!r} has a broken external data entry.", _EXPORT)
     if file.stat().st_size < offset + length:
         raise ModelError(

@@ -334,6 +334,24 @@ def test_no_node_of_a_forest_is_walked_by_itself(tmp_path: Path) -> None:
     assert calls(50) == calls(1)  # generators count as calls, too
 
 
+@pytest.mark.parametrize(
+    ("changed", "value", "told"),
+    [
+        ("nodes_featureids", 2**31, "in 32 bits"),
+        ("target_weights", np.nan, "weights that are numbers"),
+        ("nodes_truenodeids", 2, "one root, ahead"),  # nothing leads to node 1 any more
+    ],
+)
+def test_trees_of_which_onnx_runtime_makes_other_numbers_are_refused(
+    tmp_path: Path, changed: str, value: float, told: str
+) -> None:
+    trees = forest("target", lambda rng: [(0, 1.0)])
+    trees[changed][0] = value
+    path = saved(tmp_path / "m.onnx", "TreeEnsembleRegressor", {"y": FLOAT}, rows(), **trees)
+    with pytest.raises(UnsupportedOpError, match=told):
+        import_model(path, tmp_path / "w.bin")
+
+
 def test_trees_with_circles_are_refused(tmp_path: Path) -> None:
     trees = forest("target", lambda rng: [(0, 1.0)])
     inner = [i for i, mode in enumerate(trees["nodes_modes"]) if mode != "LEAF"]
@@ -418,6 +436,7 @@ def test_members_of_a_set(tmp_path: Path) -> None:
         ("nodes_trueleafs", [1, 1]),
         ("nodes_falsenodeids", [9, 2, 3]),
         ("leaf_targetids", [0, 0, 7, 0]),
+        ("nodes_modes", helper.make_tensor("", TensorProto.UINT8, [3], [6, 8, 0])),
     ],
 )
 def test_attributes_that_do_not_fit_are_refused(tmp_path: Path, name: str, value: Any) -> None:

@@ -66,8 +66,10 @@ def forest(
     """Trees from their roots on; ``refuse`` makes the error of what the trees need."""
     if ((leaves.targets < 0) | (leaves.targets >= targets)).any():
         raise refuse(f"targets below {targets}")
-    if nodes.features.min(initial=0) < 0:
-        raise refuse("features that are counted from 0")
+    if ((nodes.features < 0) | (nodes.features >= 2**31)).any():
+        raise refuse("features that are counted from 0, in 32 bits")
+    if np.isnan(leaves.weights).any():  # here they stand for none
+        raise refuse("weights that are numbers")
     nodes = _by_one_limit(_by_one_member(nodes))
     ends = nodes.modes == LEAF
     count = int(ends.sum())

@@ -122,7 +122,11 @@ def _older(r: Rewriter, what: str, targets: int) -> Forest:
     leaves = Leaves(at, _whole(r, f"{what}_ids"), _numbers(r, f"{what}_weights"))
     inside = np.zeros(len(modes), bool)
     inside[yes[~ends]] = inside[no[~ends]] = True
-    return forest(here[~inside], nodes, leaves, targets, r.refuse)
+    made = forest(here[~inside], nodes, leaves, targets, r.refuse)
+    # ONNX Runtime begins at the first node of a tree, and leaves out what it does not reach.
+    if not np.array_equal(here[~inside], np.flatnonzero(np.diff(trees, prepend=~trees[:1]))):
+        raise r.refuse("of each tree one root, ahead of its other nodes")
+    return made
 
 
 def _places(trees: Any, nodes: Any) -> Callable[[Any, Any], Any]:
@@ -148,6 +152,8 @@ def _places(trees: Any, nodes: Any) -> Callable[[Any, Any], Any]:
 def _inner(r: Rewriter) -> Nodes:
     """Nodes by their numbers, and the leaves behind them."""
     modes, features = _numbers(r, "nodes_modes").astype(np.int64), _whole(r, "nodes_featureids")
+    if ((modes < 0) | (modes >= LEAF)).any():
+        raise r.refuse("modes that are known")
     count, leaves = len(features), len(_whole(r, "leaf_targetids"))
     ends = np.arange(count, count + leaves)
     ways = []
