@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.model import Node, TensorSpec
 from nnjit_studio.support.tables import text_table
+from nnjit_studio.verdict.figures import element_errors, magnitude
 
 TOLERANCE = 1e-3
 """Of the largest error relative to the tensor's scale, above which a tensor is bad."""
@@ -114,31 +115,11 @@ class Placed:
     buffer: int
 
 
-def largest_error(got: NDArray[Any], expected: NDArray[Any]) -> float:
-    """Relative to the largest finite magnitude of the reference, as ``max_rel`` of
-    :class:`TensorDiff`; infinite where the shapes differ."""
-    if got.shape != expected.shape:
-        return math.inf
-    x, y = (np.asarray(a).astype(np.float64) for a in (got, expected))
-    return float(np.max(_errors(x, y), initial=0.0)) / (_scale(y) or 1.0)
-
-
-def _errors(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Infinite where only one of both is NaN, or infinite."""
-    with np.errstate(invalid="ignore"):
-        error = np.where(np.isfinite(x) & np.isfinite(y), np.abs(x - y), np.inf)
-    return np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, error)
-
-
-def _scale(y: NDArray[np.float64]) -> float:
-    return float(np.max(np.abs(y), where=np.isfinite(y), initial=0.0))
-
-
 def compare(tensor: Placed, got: NDArray[Any], expected: NDArray[Any]) -> TensorDiff:
     """One row of the diff; both arrays have the same number of elements."""
     x, y = (np.asarray(a).reshape(-1).astype(np.float64) for a in (got, expected))
     both = np.isfinite(x) & np.isfinite(y)
-    error, scale = _errors(x, y), _scale(y)
+    error, scale = element_errors(x, y), magnitude(y)
     max_abs = float(np.max(error, initial=0.0))
     worst = int(np.argmax(error)) if error.size else 0
     return TensorDiff(

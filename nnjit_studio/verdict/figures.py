@@ -57,10 +57,27 @@ def relative_error(got: NDArray[Any], reference: NDArray[np.float64]) -> float:
     """
     if got.shape != reference.shape:
         raise BugError(f"An output has the shape {got.shape}, its reference {reference.shape}.")
-    with np.errstate(invalid="ignore"):
-        error = np.abs(got.astype(np.float64) - reference)
-    error[(got == reference) | (np.isnan(got) & np.isnan(reference))] = 0.0
-    if not np.all(np.isfinite(error)):
+    found = largest_error(got, reference)
+    if not np.isfinite(found):
         raise BugError("An output is NaN or infinite where its reference is not.")
-    scale = float(np.max(np.abs(reference), where=np.isfinite(reference), initial=0.0))
-    return float(np.max(error, initial=0.0)) / (scale or 1.0)
+    return found
+
+
+def largest_error(got: NDArray[Any], reference: NDArray[Any]) -> float:
+    """As :func:`relative_error`; infinite where that refuses."""
+    if got.shape != reference.shape:
+        return np.inf
+    x, y = (np.asarray(a).astype(np.float64) for a in (got, reference))
+    return float(np.max(element_errors(x, y), initial=0.0)) / (magnitude(y) or 1.0)
+
+
+def element_errors(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Absolute errors; infinite where only one of both is NaN, or infinite."""
+    with np.errstate(invalid="ignore"):
+        error = np.where(np.isfinite(x) & np.isfinite(y), np.abs(x - y), np.inf)
+    return np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, error)
+
+
+def magnitude(y: NDArray[np.float64]) -> float:
+    """The largest finite value, without its sign."""
+    return float(np.max(np.abs(y), where=np.isfinite(y), initial=0.0))

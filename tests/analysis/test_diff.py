@@ -13,11 +13,12 @@ import pytest
 from numpy.typing import NDArray
 
 from nnjit_studio.analysis import diff as diff_module
-from nnjit_studio.analysis.diff import Placed, as_text, compare, details, largest_error
+from nnjit_studio.analysis.diff import Placed, as_text, compare, details
 from nnjit_studio.cli.run import unlike
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import Graph, Node, Plan, PlanBuffer, PlanStep, TensorSpec
 from nnjit_studio.records import Tap
+from nnjit_studio.verdict.figures import largest_error
 from nnjit_studio.workbench.jobs.diff import diff_tensors
 
 SHAPE = (2, 3)

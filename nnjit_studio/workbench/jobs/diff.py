@@ -9,21 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnjit_studio.analysis.diff import (
-    TOLERANCE,
-    Diff,
-    Missing,
-    Placed,
-    TensorDiff,
-    compare,
-    largest_error,
-    rank,
-)
+from nnjit_studio.analysis.diff import TOLERANCE, Diff, Missing, Placed, TensorDiff, compare, rank
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import DTYPE_BYTES, NUMPY_DTYPES, Graph, Plan, TensorSpec
 from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.records import Tap
 from nnjit_studio.support.phases import OnPhase, quiet
+from nnjit_studio.verdict.figures import largest_error
 from nnjit_studio.workbench.model import ModelOnPage
 
 PASS_BYTES = 48 * 2**20
