@@ -50,7 +50,7 @@ OPERAND_POINTS = 1 << 26
 """Largest operand of a product that goes through ``np.matmul`` at once, 512 MiB."""
 COMPUTED_POINTS = 1 << 25
 """The same where it is more than elements of one buffer: that takes four times the memory."""
-PART_POINTS = 1 << 18  # of a larger operand, which goes there in parts of its rows or columns
+PART_POINTS = 1 << 18  # of a larger operand, and of a second one that is computed: a cache holds it
 
 COMPUTED_AS = {
     "f32": np.float64,
@@ -267,9 +267,11 @@ class _Machine:
         for factor, group in ((product.a, m), (product.b, n)):
             whole = OPERAND_POINTS if isinstance(factor, Load) else COMPUTED_POINTS
             points = math.prod(extents[v] for v in (*batch, *group, *k))
-            if points > whole and not (group and stage.init):
+            cut = bool(group and stage.init)
+            if points > whole and not cut:
                 return False
-            parts.append(cuts(group, extents, points, points if points <= whole else PART_POINTS))
+            once = points <= whole and (isinstance(factor, Load) or not parts or not cut)
+            parts.append(cuts(group, extents, points, points if once else PART_POINTS))
         alike = repeats((product.a, product.b), reduce)
         ranges = {v: (0, extent) for v, extent in extents.items()}
         for rows in parts[0]:

@@ -76,6 +76,8 @@ def binary(op: str, a: Value, b: Value, track: bool) -> Value:
     if x.dtype == np.float64:
         # A comparison of numbers that may be equal may go either way.
         return z, np.where(np.abs(x - y) <= ex + ey, _unsure(ex, ey), 0.0)
+    if _exact(ex) and _exact(ey):
+        return z, 0.0
     if op in ("add", "sub"):
         # Off by as much as the operands are, unless it may wrap.
         limits = np.iinfo(z.dtype)
@@ -85,8 +87,15 @@ def binary(op: str, a: Value, b: Value, track: bool) -> Value:
     return z, _unsure(ex, ey)
 
 
+def _exact(error: Array | float) -> bool:
+    """Whether nothing is off anywhere, told without a look at each element."""
+    return np.ndim(error) == 0 and bool(error == 0)
+
+
 def _unsure(*errors: Array | float) -> Any:
     """Infinite where anything is inexact: what follows from it is not known."""
+    if all(map(_exact, errors)):
+        return 0.0
     return np.where(sum(np.asarray(e) for e in errors) == 0, 0.0, np.inf)
 
 
@@ -100,8 +109,10 @@ def _known(error: Any, z: Array, finite: Array, poles: bool = False) -> Any:
     poles
         Whether an infinite result of finite operands is exact (division by zero).
     """
-    error = np.where(np.isnan(error), np.inf, error)
     whole = np.isfinite(z)
+    if whole.all() and np.isfinite(reach := np.abs(z) + error).all() and reach.max() < F32_OVERFLOW:
+        return error + TINY * ((error > 0) | (z != np.rint(z)))
+    error = np.where(np.isnan(error), np.inf, error)
     # An infinity or NaN that went in, without an error of its own, comes out for sure.
     passed = ~whole & (~finite | poles) & (error == 0)
     # Denormals have an absolute error.
@@ -111,6 +122,8 @@ def _known(error: Any, z: Array, finite: Array, poles: bool = False) -> Any:
 
 
 def _scaled(size: Array, error: Array | float) -> Any:
+    if _exact(error):
+        return 0.0
     return np.where(np.asarray(error) == 0, 0.0, size * error)
 
 
