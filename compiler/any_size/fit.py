@@ -7,7 +7,7 @@ width, what a Concat adds. The numbers of imported programs, at few sizes, are p
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -36,6 +36,11 @@ class Fit:
         The sizes of the samples, by the dimensions' names.
     places
         Shifts and strides of the model's windows, which go before others that explain the samples.
+
+    Attributes
+    ----------
+    unclear
+        Pairs of formulas that windows give for one size, of which no sample tells which it is.
     """
 
     def __init__(
@@ -46,6 +51,7 @@ class Fit:
     ) -> None:
         self.samples, self._places = samples, places
         self.found: dict[Vector, Size] = {}
+        self.unclear: list[tuple[Size, Size]] = []
         for dim in dims:
             self._keep(size(dim))
 
@@ -78,12 +84,17 @@ class Fit:
                 return made
         known = ((by, (shift,)) for shift, by in self._places)
         usual = ((n, (0, n - 1, *range(1, n - 1), *range(-1, -n, -1))) for n in _DIVISORS)
-        for by, shifts in (*known, *usual):
-            for (other, formula), shift in itertools.product(reversed(atoms), shifts):
+        windows = list(self._rounded(vector, known))
+        self.unclear += [(windows[0], each) for each in windows[1:] if _differ(windows[0], each)]
+        return next(itertools.chain(windows, self._rounded(vector, usual)), None)
+
+    def _rounded(self, vector: Vector, ways: Iterable[tuple[int, Sequence[int]]]) -> Iterator[Size]:
+        """What windows of these strides and shifts may make of sizes, of the last one first."""
+        atoms = list(reversed(self.found.items()))
+        for by, shifts in ways:
+            for (other, formula), shift in itertools.product(atoms, shifts):
                 if tuple((n + shift) // by for n in other) == vector:
-                    rounded: Size = (formula + shift) // by
-                    return rounded
-        return None
+                    yield (formula + shift) // by
 
 
 class Numbers:

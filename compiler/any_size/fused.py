@@ -74,7 +74,7 @@ def attentions(
     sizes = {d.name: d.step * max(i, -(-d.low // d.step)) for i, d in least}
     given = [_call(programs[n](sizes), steps[at], n) for n, at in enumerate(run)]
     results = [Value(str(port.buffer), (), "f32") for port in plan.outputs]
-    held = {place for step in steps if step.op != "call" for place in _held(step)}
+    outside = {place for step in steps if step.op != "call" for place in held(step)}
     made: dict[tuple[str, ...], list[Fused]] = {}
     for call in _fused(given, results):
         if call.program.name != ATTENTION:
@@ -85,14 +85,14 @@ def attentions(
         args = tuple(int(value.name) for value in (*call.inputs, *call.outputs))
         between = {place for step, _ in parts[:-1] for place in step.args}.difference(args)
         alone = all(step.op == "call" for step in steps[places[0] : places[-1]])
-        if alone and not between & held:
+        if alone and not between & outside:
             inner = sum(b.role == "workspace" for b in call.program.buffers)
             names = tuple(step.workload for step, _ in parts)
             made.setdefault(names, []).append(Fused(positions, parts, args, inner))
     return {f"{ATTENTION}:{n}": each for n, each in enumerate(made.values())}
 
 
-def _held(step: PlanStep) -> Iterator[int]:
+def held(step: PlanStep) -> Iterator[int]:
     """Buffers that others than kernels read: a copy, or the next run of a loop."""
     yield from step.args
     if step.loop:

@@ -297,6 +297,14 @@ def _opened(
     return None
 
 
+def _atoms(fit: Fit, at: Sequence[Sizes]) -> dict[Vector, Size]:
+    """The formulas of the model's sizes by what they are at these."""
+    atoms: dict[Vector, Size] = {}
+    for formula in fit.found.values():
+        atoms.setdefault(tuple(formula.at(sizes) for sizes in at), formula)
+    return atoms
+
+
 def _check_at_hand(importer: _Importer, feeds: Feeds) -> None:
     """Refuse an operator that is refused at the sizes at hand too, or that runs at these alone."""
     shapes = {name: array.shape for name, array in feeds.items()}
@@ -320,13 +328,10 @@ def _unified(
 
     It is imported at sizes ``but`` these, at which a resized table stays as it is, and at ``more``
     ones, at which formulas for fewer failed."""
-    fit = Fit(found.dims, found.samples, found.places)
-    fit.learn(found.vectors())
+    fit = found.fit()
     example = sizes_of(found.inputs, feeds)
-    at = [*sizes_to_import(found, list(fit.found.values()), example, importer.odd, but), *more]
-    atoms: dict[Vector, Size] = {}
-    for formula in fit.found.values():
-        atoms.setdefault(tuple(formula.at(sizes) for sizes in at), formula)
+    drawn = sizes_to_import(found, list(fit.found.values()), example, importer.odd, but)
+    at, certain = [*drawn[:IMPORTS], *more, *drawn[IMPORTS:]], IMPORTS + len(more)
     builts: list[BuiltModel] = []
     tables: list[list[tuple[int, ...]]] = []
     levels = []
@@ -344,20 +349,24 @@ def _unified(
             if not (alike := {n for s in same for n in levels[0][s] ^ levels[-1][s]}) <= but:
                 return _unified(importer, trial, found, feeds, but | alike, more)
             if outline(builts[-1]) != outline(builts[0]):
-                raise refused(DIFFERENT_STEPS)
-        constants = made_constants(builts, files)
+                if len(builts) <= certain:
+                    raise refused(DIFFERENT_STEPS)
+                del at[len(builts) - 1 :], builts[-1], tables[-1]
+                break
+        atoms = {n: _atoms(fit, at[:n]) for n in (certain, len(at))}
+        constants = made_constants(builts, files[: len(at)])
         lengths = [*rows_of(builts, constants), *ends_of(tables)]
-        found = bounded(trial, found, example, lengths, atoms)
+        found = bounded(trial, found, example, lengths, atoms[len(at)])
         if any(isinstance(made, Prefix) for made in constants.values()):
             high = {d.name: at[0][d.name] if d.high == LARGEST else d.high for d in found.dims}
             file = Path(folder) / "largest.bin"
             largest = imported(high, file)
             constants = whole_tables(constants, builts[0], largest, file)
-        numbers = Numbers(atoms, places=found.places)
+        numbers = {n: Numbers(each, places=found.places) for n, each in atoms.items()}
         unified = unify(builts, numbers, constants)
-        if numbers.guessed:
-            seed = 2 + len(more)
-            further = sizes_to_import(found, list(atoms.values()), example, importer.odd, but, seed)
+        if any(each.guessed for each in numbers.values()):
+            formulas, seed = list(atoms[len(at)].values()), 2 + len(more)
+            further = sizes_to_import(found, formulas, example, importer.odd, but, seed)
             if not unified.gives(further[0], imported(further[0], Path(folder) / "further.bin")):
                 if len(more) == _MORE:
                     raise refused("formulas for its numbers fail at a further size")

@@ -166,9 +166,12 @@ def random_size(dim: Dim, scale: int, rng: random.Random) -> int:
     return dim.step * rng.randint(first, min(first + 6 * scale + 4, most))
 
 
-def odd_size(dim: Dim, n: int) -> int:
-    """An odd number of steps, where the range has one more."""
-    return n if n // dim.step % 2 or n + dim.step > dim.high else n + dim.step
+def size_of_kind(dim: Dim, n: int, odd: int) -> int:
+    """An odd number of steps, or an even one, where the range has one more or less."""
+    if n // dim.step % 2 == odd:
+        return n
+    near = (n + dim.step, n - dim.step, n)
+    return next(size for size in near if size == n or dim.takes(size))
 
 
 def far_size(dim: Dim, example: int, scale: int, rng: random.Random) -> int:

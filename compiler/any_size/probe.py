@@ -16,6 +16,7 @@ from pathlib import Path
 
 import onnx
 
+from nnjit_studio.compiler.any_size.fit import Fit
 from nnjit_studio.compiler.any_size.inputs import (
     Axes,
     Axis,
@@ -24,9 +25,9 @@ from nnjit_studio.compiler.any_size.inputs import (
     apart,
     far_size,
     input_shapes,
-    odd_size,
     random_size,
     replaced,
+    size_of_kind,
     sizes_of,
     stretched,
     sum_of,
@@ -45,6 +46,8 @@ Shapes = Mapping[str, tuple[int, ...]]
 SAMPLES = 10
 IMPORTS = 4
 """Sizes at which a model is imported: three decide a formula, the fourth may refuse it."""
+EVEN = 2
+"""Even sizes behind odd ones."""
 _DRAWN = 40
 _SCALES = (1, 2, 4, 8, 16, 32, 64)
 _ENOUGH = 8
@@ -53,6 +56,8 @@ _STEPS = (1, 2, 4, 8, 16, 32, 64)
 _RESIDUES = 8
 _LARGEST = 2048
 """A table is not looked at beyond this size."""
+_APART = 512
+"""Steps above the smallest size in which two formulas are looked for that differ."""
 _BLOCKS = 3
 """Sizes are drawn from as many times all residues, above the smallest."""
 
@@ -83,6 +88,12 @@ class Probe:
         first = self.shapes[0]
         steady = [n for n in first if all(len(s[n]) == len(first[n]) for s in self.shapes)]
         return [v for n in steady for v in zip(*(s[n] for s in self.shapes), strict=True)]
+
+    def fit(self) -> Fit:
+        """The formulas of these sizes."""
+        fit = Fit(self.dims, self.samples, self.places)
+        fit.learn(self.vectors())
+        return fit
 
     def bounded(self, name: str, high: int) -> Probe:
         """The same with a largest size of a dimension."""
@@ -116,7 +127,34 @@ def probe(trial: Trial, feeds: Feeds) -> Probe:
     opened = tuple(d for d in dims if d.step)
     fixed = {d.name: d.low for d in dims if not d.step}
     samples, shapes = _samples(trial, opened, fixed, example)
-    return Probe(trial.inputs, opened, fixed, tuple(samples), tuple(shapes), trial.places)
+    found = Probe(trial.inputs, opened, fixed, tuple(samples), tuple(shapes), trial.places)
+    return _told_apart(trial, found)
+
+
+def _told_apart(trial: Trial, found: Probe) -> Probe:
+    """With further samples, at which two formulas that windows may have differ."""
+    for _ in range(_TRIES):
+        fit = found.fit()
+        at = next((sizes for pair in fit.unclear if (sizes := _apart_at(trial, found, pair))), None)
+        if at is None:
+            break
+        shapes = trial.run({**found.fixed, **at}, trial.tensors)
+        found = replace(found, samples=(*found.samples, at), shapes=(*found.shapes, shapes))
+    return found
+
+
+def _apart_at(trial: Trial, found: Probe, formulas: tuple[Size, Size]) -> Sizes | None:
+    """The smallest sizes that run at which two formulas of one dimension differ."""
+    one, other = formulas
+    dims = [dim for dim in found.dims if dim in one.dims | other.dims]
+    if len(dims) > 1:
+        return None
+    (dim,) = dims
+    for n in range(dim.low, min(dim.low + _APART * dim.step, dim.high) + 1, dim.step):
+        sizes = {**found.samples[0], dim.name: n}
+        if one.at(sizes) != other.at(sizes) and trial.runs({**found.fixed, **sizes}):
+            return sizes
+    return None
 
 
 def _looked_at(trial: Trial, feeds: Feeds) -> tuple[dict[str, int], list[Dim], list[str]]:
@@ -269,7 +307,7 @@ def _samples(
         drawn = {}
         for dim in dims:
             blocks = min(example[dim.name] // (dim.step * _RESIDUES), _BLOCKS)
-            above = 2 * example[dim.name] if dim.name == far else 0
+            above = max(dim.low, 2 * example[dim.name] if dim.name == far else 0)
             above += rng.randint(0, blocks) * _RESIDUES * dim.step
             residues[dim.name] = residues[dim.name] or rng.sample(range(_RESIDUES), _RESIDUES)
             drawn[dim.name] = _drawn(dim, above, residues[dim.name].pop())
@@ -312,8 +350,9 @@ def sizes_to_import(
     seed: int = 1,
 ) -> list[dict[str, int]]:
     """Sizes at which no atom is 1 or always the same, and at which formulas that differ are told
-    apart; odd ones where that is asked for. The last ones are large: what is one column of small
-    sizes, and other code therefore, may be several there."""
+    apart. The last ones are large: what is one column of small sizes, and other code therefore, may
+    be several there. With ``odd`` these are odd, and even ones follow, without which
+    ``2 floordiv(n + 1, 2)`` is ``n + 1``."""
     rng = random.Random(seed)
     both = list(itertools.combinations(found.dims, 2))
     best: tuple[int, list[dict[str, int]]] | None = None
@@ -323,7 +362,11 @@ def sizes_to_import(
         ]
         drawn.append({d.name: far_size(d, example[d.name], scale, rng) for d in found.dims})
         if odd:
-            drawn = [{d.name: odd_size(d, sizes[d.name]) for d in found.dims} for sizes in drawn]
+            kinds = [1] * IMPORTS + [0] * EVEN
+            drawn = [
+                {d.name: size_of_kind(d, sizes[d.name], kind) for d in found.dims}
+                for sizes, kind in zip([*drawn, *drawn[-EVEN:]], kinds, strict=True)
+            ]
         rows = [tuple(a.at(sizes) for sizes in drawn) for a in atoms]
         apart = all(len(set(sizes.values())) == len(sizes) for sizes in drawn)
         apart = apart and all(but.isdisjoint(row) for row in rows)

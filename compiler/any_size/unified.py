@@ -122,8 +122,16 @@ class Unified:
                 yield _f32(quotient(1, n)) if place in self.inverse else float(n)
 
 
-def unify(samples: Sequence[BuiltModel], fit: Numbers, constants: Mapping[int, Made]) -> Unified:
+def unify(
+    samples: Sequence[BuiltModel], fits: Mapping[int, Numbers], constants: Mapping[int, Made]
+) -> Unified:
     """One program of imports at several sizes, of which each number has a formula.
+
+    Parameters
+    ----------
+    fits
+        Formulas for numbers at so many of the samples, the first ones. Behind the fewest of these
+        a program may have another form; its numbers there then do not count.
 
     Raises
     ------
@@ -131,20 +139,19 @@ def unify(samples: Sequence[BuiltModel], fit: Numbers, constants: Mapping[int, M
         When the imports differ in more than numbers, or a number has no formula.
     """
     parts = [_parts(sample) for sample in samples]
-    first = _form(parts[0])
-    if any(_form(other) != first for other in parts[1:]):
-        raise refused(DIFFERENT_STEPS)
-    rows = list(zip(*map(numbers, parts), strict=True))
+    rows = list(_rows(parts, min(fits)))
     whole = {row for row in rows if all(isinstance(n, int) for n in row) and len(set(row)) > 1}
-    fit.learn(row for row in rows if row in whole)
+    for count, fit in fits.items():
+        fit.learn(row for row in rows if row in whole and len(row) == count)
     for row in sorted(whole):  # parts before what is made of them
-        fit.formula(row)
+        fits[len(row)].formula(row)
     formulas: dict[int, Size] = {}
     inverses: set[int] = set()
     over: dict[int, Size] = {}
     for place, row in enumerate(rows):
         if len(set(row)) == 1:
             continue
+        fit = fits[len(row)]
         formula = fit.formula(tuple(map(int, row)))
         if isinstance(row[0], float) and any(n != int(n) for n in row):
             formula = inverse(fit, row)
@@ -160,6 +167,27 @@ def unify(samples: Sequence[BuiltModel], fit: Numbers, constants: Mapping[int, M
     return Unified(samples[0], parts[0], formulas, frozenset(inverses), over, constants)
 
 
+def _rows(parts: Sequence[Parts], least: int) -> Iterator[tuple[Any, ...]]:
+    """Each number at all samples, or at the first ones where its program has that form at these
+    alone.
+
+    Raises
+    ------
+    ModelError
+        When the samples differ in more.
+    """
+    pieces = [(part.plan, *part.programs, *_unnamed(part)) for part in parts]
+    if len(set(map(len, pieces))) > 1:
+        raise refused(DIFFERENT_STEPS)
+    for piece in zip(*pieces, strict=True):
+        form = skeleton(piece[0])
+        same = [skeleton(each) == form for each in piece]
+        if not all(same[:least]):
+            raise refused(DIFFERENT_STEPS)
+        alike = piece if all(same) else piece[:least]
+        yield from zip(*map(numbers, alike), strict=True)
+
+
 def inverse(fit: Numbers, row: Sequence[float]) -> Size | None:
     """The formula of what these are one over."""
     whole = tuple(round(1 / n) if n else 0 for n in row)
@@ -169,8 +197,11 @@ def inverse(fit: Numbers, row: Sequence[float]) -> Size | None:
 
 def _form(parts: Parts) -> Any:
     """All but numbers and the names of tensors: a large constant may have another one."""
-    unnamed = tuple(replace(tensor, name="") for tensor in parts.tensors)
-    return skeleton(replace(parts, tensors=unnamed))
+    return skeleton(replace(parts, tensors=_unnamed(parts)))
+
+
+def _unnamed(parts: Parts) -> tuple[TensorSpec, ...]:
+    return tuple(replace(tensor, name="") for tensor in parts.tensors)
 
 
 def _f32(value: float) -> float:

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 from onnx_models import save
 
 from nnjit_studio.compiler.any_size.imports import import_any
-from nnjit_studio.compiler.any_size.numbers import OpenRunner
+from nnjit_studio.compiler.any_size.runs.runner import OpenRunner
 from nnjit_studio.records import TIERS
 
 

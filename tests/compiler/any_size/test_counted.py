@@ -14,7 +14,7 @@ from onnx import parser
 from nnjit_studio.compiler.any_size.arrays import fitting, made_arrays
 from nnjit_studio.compiler.any_size.imports import import_any, import_sizes
 from nnjit_studio.compiler.any_size.inputs import Sum, replaced
-from nnjit_studio.compiler.any_size.numbers import OpenRunner
+from nnjit_studio.compiler.any_size.runs.runner import OpenRunner
 from nnjit_studio.records import TIERS
 
 RNG = np.random.default_rng(11)

@@ -11,7 +11,7 @@ import onnxruntime
 from test_counted import RNG, written
 
 from nnjit_studio.compiler.any_size.imports import import_any
-from nnjit_studio.compiler.any_size.numbers import OpenRunner
+from nnjit_studio.compiler.any_size.runs.runner import OpenRunner
 from nnjit_studio.model.open_plan import OpenPlan
 from nnjit_studio.records import TIERS
 

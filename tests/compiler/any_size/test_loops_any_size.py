@@ -13,7 +13,7 @@ from exact_native import exact_session
 from onnx import TensorProto, helper, numpy_helper
 
 from nnjit_studio.compiler.any_size.imports import AnySize, import_any
-from nnjit_studio.compiler.any_size.numbers import OpenRunner
+from nnjit_studio.compiler.any_size.runs.runner import OpenRunner
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model.open_plan import OpenPlan
 from nnjit_studio.records import TIERS

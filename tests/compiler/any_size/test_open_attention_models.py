@@ -15,7 +15,7 @@ from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 
 from nnjit_studio.compiler.any_size.imports import AnySize, import_any
 from nnjit_studio.compiler.any_size.inputs import Feeds
-from nnjit_studio.compiler.any_size.numbers import OpenRunner
+from nnjit_studio.compiler.any_size.runs.runner import OpenRunner
 from nnjit_studio.records import GPU_TIERS, TIERS
 
 node, port = helper.make_node, helper.make_tensor_value_info

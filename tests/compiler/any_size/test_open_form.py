@@ -16,8 +16,9 @@ from onnx import TensorProto, helper, numpy_helper
 from nnjit_studio.compiler.any_size import probe
 from nnjit_studio.compiler.any_size.imports import import_any
 from nnjit_studio.compiler.any_size.kernels import compiled as kernels
-from nnjit_studio.compiler.any_size.numbers import OpenRunner, check_numbers, difference
+from nnjit_studio.compiler.any_size.numbers import check_numbers, difference
 from nnjit_studio.compiler.any_size.probe import Trial
+from nnjit_studio.compiler.any_size.runs.runner import OpenRunner
 from nnjit_studio.errors import ModelError, UserError
 from nnjit_studio.model.open_plan import OpenPlan
 from nnjit_studio.records import TIERS

@@ -13,8 +13,8 @@ from onnx_models import save
 
 from nnjit_studio.compiler.any_size.constants import Prefix, whole_tables
 from nnjit_studio.compiler.any_size.imports import import_any
-from nnjit_studio.compiler.any_size.numbers import OpenRunner
 from nnjit_studio.compiler.any_size.repeats import reading_once
+from nnjit_studio.compiler.any_size.runs.runner import OpenRunner
 from nnjit_studio.compiler.importer import import_model
 from nnjit_studio.compiler.ir.tensor_ir import Axis, Buffer, Load, Program, Stage, Store, Var
 from nnjit_studio.errors import ModelError

@@ -12,7 +12,7 @@ from onnx_models import save
 
 from nnjit_studio.compiler.any_size.imports import import_any
 from nnjit_studio.compiler.any_size.kernels.small_maps import open_extents, tile_of
-from nnjit_studio.compiler.any_size.numbers import OpenRunner
+from nnjit_studio.compiler.any_size.runs.runner import OpenRunner
 from nnjit_studio.compiler.importer.model import import_model
 from nnjit_studio.compiler.recognize.convolution import Conv2d
 from nnjit_studio.compiler.spelling import program_for

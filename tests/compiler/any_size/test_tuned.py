@@ -14,7 +14,7 @@ from onnx_models import save
 from nnjit_studio.compiler.any_size.imports import AnySize, import_any, import_sizes
 from nnjit_studio.compiler.any_size.kernels.remainders import unblocked
 from nnjit_studio.compiler.any_size.kernels.tuned import Tuning
-from nnjit_studio.compiler.any_size.numbers import OpenRunner
+from nnjit_studio.compiler.any_size.runs.runner import OpenRunner
 from nnjit_studio.compiler.importer.model import import_model
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.templates import subject_of

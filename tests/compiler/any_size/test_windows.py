@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from onnx_models import save
 from run_plan import run_by_kernels
 
 from nnjit_studio.compiler.any_size import imports
+from nnjit_studio.compiler.any_size import probe as probing
 from nnjit_studio.compiler.any_size.fit import Numbers
 from nnjit_studio.compiler.any_size.imports import import_any, import_sizes
-from nnjit_studio.compiler.any_size.probe import Probe, Trial, probe
+from nnjit_studio.compiler.any_size.probe import EVEN, Probe, Trial, probe
+from nnjit_studio.compiler.any_size.runs.runner import OpenRunner
 from nnjit_studio.compiler.any_size.windows import windows
 from nnjit_studio.compiler.onnx_file.native import native_session
 from nnjit_studio.model.size import Dim, size
@@ -71,7 +74,8 @@ def test_a_product_of_shifted_sizes_has_a_formula() -> None:
 def test_a_pooling_with_half_windows_takes_any_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half a window at the end of an odd map is other code, which is right for even ones too."""
+    """Half a window at the end of an odd map is other code, which is right for even ones too. Of a
+    map that strides twice, rows of 2 floordiv(w + 1, 2) + 4 are not w + 5 for that."""
     path, drawn = tmp_path / "m.onnx", imports.sizes_to_import
     asked = []
 
@@ -81,22 +85,60 @@ def test_a_pooling_with_half_windows_takes_any_size(
         return odd if given[3] else [{"h": 11, "w": 13}, *odd[1:-1], {"h": 24, "w": 32}]
 
     monkeypatch.setattr(imports, "sizes_to_import", mixed)
-    text = """
-    <ir_version: 9, opset_import: ["" : 17]>
-    g (float[1, 2, h, w] x) => (float[1, 2, a, b] y) {
-        y = MaxPool<kernel_shape = [2, 2], strides = [2, 2], auto_pad = "SAME_UPPER">(x)
+    rng = np.random.default_rng(0)
+    held = {
+        "v": rng.standard_normal((4, 2, 3, 3)).astype(np.float32),
+        "k": rng.standard_normal((4, 1, 3, 3)).astype(np.float32),
     }
-    """
-    path.write_bytes(parser.parse_model(text).SerializeToString())
+    nodes = [
+        helper.make_node(
+            "MaxPool", ["x"], ["y"], kernel_shape=[2, 2], strides=[2, 2], auto_pad="SAME_UPPER"
+        ),
+        helper.make_node("Conv", ["x", "v"], ["a"], strides=[2, 2], pads=[1] * 4),
+        helper.make_node("Conv", ["a", "k"], ["z"], strides=[2, 1], pads=[1] * 4, group=4),
+    ]
+    outputs = {"y": [1, 2, None, None], "z": [1, 4, None, None]}
+    save(path, nodes, {"x": [1, 2, "h", "w"]}, outputs, held)
     made = import_any(path, tmp_path / "w.bin", {"x": np.ones((1, 2, 12, 16), np.float32)})
     assert made is not None and made.notes == () and asked == [(False,), (True,)]
     assert {d.name: d.step for d in made.plan.dims} == {"h": 1, "w": 1}
+    runner = OpenRunner(made.plan, made.kernels, tmp_path / "w.bin", "simd128")
+    for h, w in ((30, 44), (31, 45), (30, 47), (65, 66)):
+        x = rng.standard_normal((1, 2, h, w)).astype(np.float32)
+        got = runner.run({"h": h, "w": w}, {"x": x})
+        for name, wanted in zip(got, native_session(path).run(list(got), {"x": x}), strict=True):
+            np.testing.assert_allclose(got[name], wanted, atol=1e-4)
 
 
-def test_sizes_that_are_asked_for_odd_are_odd() -> None:
+def test_windows_that_samples_do_not_tell_apart_are_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At 33 to 40 and 448 rows floordiv(h + 31, 64) is floordiv(h + 63, 64)."""
+    half = {"v": np.ones((1, 1, 3, 3), np.float32)}
+    nodes = [
+        helper.make_node("Conv", [x, "v"], [y], strides=[2, 2], pads=[1] * 4)
+        for x, y in itertools.pairwise("xabcde")
+    ]
+    nodes.append(helper.make_node("MaxPool", ["e"], ["y"], kernel_shape=[2, 2], strides=[2, 2]))
+    path = save(tmp_path / "m.onnx", nodes, {"x": [1, 1, "h", 64]}, {"y": [None] * 4}, half)
+    drawn = [{"h": h} for h in (38, 39, 40, 34, 33, 36, 35, 448)]
+
+    def samples(trial: Trial, *_: object) -> object:
+        return drawn, [trial.run(sizes, trial.tensors) for sizes in drawn]
+
+    monkeypatch.setattr(probing, "_samples", samples)
+    feeds = {"x": np.ones((1, 1, 224, 64), np.float32)}
+    found = probe(Trial(path, feeds), feeds)
+    assert len(found.samples) > len(drawn) and not found.fit().unclear
+    h = size(Dim("h", 33))
+    assert list(found.fit().found.values())[-1] == (h + 31) // 64
+
+
+def test_sizes_that_are_asked_for_odd_are_odd_and_even_ones_follow() -> None:
     found = Probe({}, (Dim("h"), Dim("w", 4, 40, 4), Dim("c", 2, 64, 2)), {}, (), ())
     drawn = imports.sizes_to_import(found, [], {"h": 12, "w": 8, "c": 2}, True)
-    assert all(s["h"] % 2 and s["w"] // 4 % 2 and s["c"] // 2 % 2 for s in drawn)
+    kinds = [{s["h"] % 2, s["w"] // 4 % 2, s["c"] // 2 % 2} for s in drawn]
+    assert kinds == [{1}] * imports.IMPORTS + [{0}] * EVEN
 
 
 def test_of_two_sizes_each_is_the_larger_one_somewhere() -> None:
