@@ -137,7 +137,7 @@ class Assign:
 
 @dataclass(slots=True, eq=False)
 class Reduce:
-    """``local = op(local, all lanes of vector)``, both f32."""
+    """``local = op(local, all lanes of vector)``, both of one dtype: f32, or i32 in a sum."""
 
     local: str
     op: str

@@ -200,7 +200,7 @@ def _in_chains(
     plan: StagePlan, parts: Sequence[tuple[str, Expr]], start: Sequence[tuple[str, Expr]]
 ) -> list[Statement]:
     """``name = op(name, value)`` of each part over the reduce axes, from its first value on."""
-    axis = plan.reduce[-1]
+    axis, dtype = plan.reduce[-1], plan.dtypes[0]
     count = _ACCUMULATORS if axis.extent >= _ACCUMULATORS * LANES else 1
     names = [name for name, _ in start]
     exact = [op.removeprefix("p") for op, _ in parts]
@@ -215,16 +215,16 @@ def _in_chains(
                 if value not in known and len(parts) > len({v for _, v in parts}):
                     known[value] = f"value{plan.number}_{u}"
                     new = substitute(value, shifted)
-                    result.append(Assign(((known[value], "f32"),), (new,), axis.var))
+                    result.append(Assign(((known[value], dtype),), (new,), axis.var))
                 term = Var(known[value]) if value in known else substitute(value, shifted)
                 total = Binary(op, Var(chain[u]), term)
-                result.append(Assign(((chain[u], "f32"),), (total,), axis.var))
+                result.append(Assign(((chain[u], dtype),), (total,), axis.var))
         return result
 
     wide = axis.extent // (LANES * count) * LANES * count
     whole = axis.extent // LANES * LANES
     tail: list[Statement] = [
-        Assign(((name, "f32"),), (Binary(op, Var(name), value),))
+        Assign(((name, dtype),), (Binary(op, Var(name), value),))
         for name, op, (_, value) in zip(names, exact, parts, strict=True)
     ]
     inner: list[Statement] = [
@@ -232,15 +232,15 @@ def _in_chains(
         *_loop(axis.var, wide, whole, LANES, step(1)),
         *_loop(axis.var, whole, axis.extent, 1, tail),
     ]
-    locals = tuple((name, "f32") for name in names)
+    locals = tuple((name, dtype) for name in names)
     result: list[Statement] = [Assign(locals, tuple(value for _, value in start))]
     for chain, op in zip(chains, exact, strict=True):
-        neutral = Const(NEUTRAL[op], "f32")
-        result += [Assign(((name, "f32"),), (neutral,), axis.var) for name in chain]
+        neutral = Const(NEUTRAL[op], dtype)
+        result += [Assign(((name, dtype),), (neutral,), axis.var) for name in chain]
     result += _loops(plan.reduce[:-1], inner)
     for name, (first, *rest), (op, _), last in zip(names, chains, parts, exact, strict=True):
         for other in rest:
             total = Binary(op, Var(first), Var(other))
-            result.append(Assign(((first, "f32"),), (total,), axis.var))
+            result.append(Assign(((first, dtype),), (total,), axis.var))
         result.append(Reduce(name, last, first))
     return result

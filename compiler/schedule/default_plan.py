@@ -161,17 +161,22 @@ def _lane_axis(
         if axis.kind == "spatial":
             if not all(lanes.store(s, axis.var) for s in (*body, *init)):
                 continue
-        elif not init or not all(
-            computed(program.buffer(s.buffer).dtype) == "f32"
-            and lanes.dtype(s.value) == "f32"
-            and lanes.value(s.value, axis.var)
-            for s in body
+        elif not (init and _joins_lanes(program, lanes, body)) or not all(
+            lanes.value(s.value, axis.var) for s in body
         ):
             continue
         cost = sum(lanes.gathers(s.value, axis.var) for s in body)
         if best is None or cost < best[0]:
             best = cost, axis.var
     return best[1] if best else ""
+
+
+def _joins_lanes(program: Program, lanes: Lanes, body: Sequence[Store]) -> bool:
+    """Whether a reduction may run on lanes, joined at its end: of floats, and sums of integers."""
+    dtypes = {computed(program.buffer(s.buffer).dtype) for s in body}
+    dtypes |= {lanes.dtype(s.value) for s in body}
+    sums = all(isinstance(s.value, Binary) and s.value.op == "add" for s in body)
+    return dtypes == {"f32"} or (dtypes == {"i32"} and sums)
 
 
 def _is_plain_reduction(body: Sequence[Store]) -> bool:

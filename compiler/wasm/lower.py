@@ -252,8 +252,9 @@ def _assign(ctx: Context, statement: Assign) -> None:
 
 def _reduce(ctx: Context, statement: Reduce) -> None:
     lanes = LocalGet(ctx.accumulators[statement.vector])
-    parts = [Op("f32x4.extract_lane", (lanes,), lane) for lane in range(4)]
-    op = f"f32.{statement.op}"
+    dtype = ctx.accumulator_dtypes[statement.local]
+    parts = [Op(f"{dtype}x4.extract_lane", (lanes,), lane) for lane in range(4)]
+    op = f"{dtype}.{statement.op}"
     pairs = Op(op, (Op(op, (parts[0], parts[1])), Op(op, (parts[2], parts[3]))))
     local = ctx.accumulators[statement.local]
     ctx.out.append(LocalSet(local, Op(op, (LocalGet(local), pairs))))

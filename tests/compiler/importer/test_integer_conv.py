@@ -195,6 +195,16 @@ def test_layers_between_stay_channels_last(tmp_path: Path) -> None:
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-4 * np.abs(expected).max())
 
 
+def test_an_image_is_quantised_into_its_border(tmp_path: Path) -> None:
+    """In one walk, which threads share, where the bytes lay apart from the border before."""
+    path, _ = dynamic(tmp_path, np.random.default_rng(0))
+    built = import_model(path, tmp_path / "w.bin")
+    (program,) = [p for p in built.programs.values() if p.stages[-1].name == "pad_bytes"]
+    assert [b.role for b in program.buffers].count("workspace") == 0
+    assert len(program.stages) == 1
+    assert schedule_default(program).parallel_extent == 8 * 9  # places of 6x7 and a border of one
+
+
 def test_pairs_around_a_convolution_are_exact(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     make = helper.make_node

@@ -181,6 +181,32 @@ def test_reductions(axes: str, op: str) -> None:
     np.testing.assert_allclose(got["y"], numpy.reduce(x.astype(np.float64), axis), rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["i8", "u8", "i32"])
+@pytest.mark.parametrize("n", [18, 135])
+def test_sums_of_integers_run_on_lanes_of_their_rows(dtype: str, n: int) -> None:
+    m, index = 6, Var("i")
+    value = Load("y", index) + Cast(at("x", (m, n), "i", "rj"), "i32")
+    start, stop = Store("y", index, int32(0)), Store("z", index, Load("y", index) - 7)
+    program = Program(
+        "row_sum",
+        (
+            Buffer("x", dtype, (m, n), "input"),
+            Buffer("z", "i32", (m,), "output"),
+            Buffer("y", "i32", (m,), "workspace"),
+        ),
+        (
+            stage("y", {"i": m, "rj": n}, [Store("y", index, value)], [start]),
+            stage("z", {"i": m}, [stop]),
+        ),
+    )
+    info = np.iinfo(NUMPY[dtype])
+    x = np.random.default_rng(n).integers(info.min, info.max, (m, n), NUMPY[dtype], endpoint=True)
+    got, kernel = run(program, {"x": x}, parts=m)
+    np.testing.assert_array_equal(got["z"], x.sum(axis=1, dtype=np.int32) - 7)
+    assert kernel.parallel_extent == m
+    assert "i32x4.add" in compile_program(program, None, "simd128", dump_after="lower").dump
+
+
 def test_argmax() -> None:
     m, n = 5, 9
     i, k = Var("i"), Var("rk")
