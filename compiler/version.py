@@ -1,6 +1,6 @@
 """The compiler's version: part of every kernel's identity."""
 
-COMPILER_VERSION = "18"
+COMPILER_VERSION = "19"
 """Raised with every change that alters the bytes of some kernel."""
 
 GPU_COMPILER_VERSION = "13"
