@@ -48,8 +48,9 @@ def main(options: argparse.Namespace) -> int:
     if not (folder / "model.onnx").exists():
         write_minilm(folder / "model.onnx", None)
     rng = random.Random(options.seed)
-    lengths = sorted(rng.sample(range(1, 513), options.lengths))
-    static = spread(lengths, options.static)
+    drawn = sorted(rng.sample(range(1, 513), options.lengths))
+    lengths = drawn[options.shard :: options.shards]
+    static = [n for n in spread(drawn, options.static) if n in lengths]
     exported(folder, "any", options)
     fixed = {n: exported(folder, f"fixed-{n}", options, f"sequence={n}") for n in static}
     job = {
@@ -99,10 +100,12 @@ def measured(folder: Path, job: Mapping[str, Any], options: argparse.Namespace) 
     bench = BenchOptions(
         folder, options.target, ("ort",), options.node_modules, options.no_sandbox, options.gpu
     )
+    names = {"any": "any/manifest.json", **job["fixed"]}
+    weights = {name: weights_of(folder / path) for name, path in names.items()}
     before, rows = load_average(), []
     with serve(bench) as server, visit(server, "sizes/lengths.html", bench):
         while (message := server.next_message(TIMEOUT_S))["type"] == "length":
-            rows.append(row_of(message))
+            rows.append(row_of(message, weights))
             print(rows[-1], flush=True)
     document = {
         "rows": sorted(rows, key=lambda row: int(row["length"])),
@@ -127,10 +130,17 @@ def exported(folder: Path, name: str, options: argparse.Namespace, dim: str = ""
     return f"{name}/manifest.json"
 
 
-def row_of(message: Mapping[str, Any]) -> dict[str, Any]:
+def weights_of(manifest: Path) -> int:
+    """Bytes of the weights of a bundle."""
+    return int(json.loads(manifest.read_text())["weights"]["nbytes"])
+
+
+def row_of(message: Mapping[str, Any], weights: Mapping[Any, int]) -> dict[str, Any]:
     ms = {name: statistics.median(samples) for name, samples in message["samples_ms"].items()}
     spread = {n: statistics.quantiles(s, n=4) for n, s in message["samples_ms"].items()}
     memory, again = message["memory"], message["again_ms"]
+    one = memory["fixed"]
+    room = one - weights.get(message["length"], 0), memory["forecast"] - weights["any"]
     return {
         "length": message["length"],
         "ms": ms,
@@ -142,7 +152,8 @@ def row_of(message: Mapping[str, Any]) -> dict[str, Any]:
         ],
         "over_fixed": ms["any"] / ms["fixed"] if "fixed" in ms else None,
         "ort_over_any": ms["ort"] / ms["any"],
-        "memory_over_fixed": memory["forecast"] / memory["fixed"] if memory["fixed"] else None,
+        "memory_over_fixed": memory["forecast"] / one if one else None,
+        "arena_over_fixed": room[1] / room[0] if one and room[0] > 0 else None,
         "difference": max(message["differences"]),
     }
 
@@ -171,13 +182,15 @@ def report_of(document: Mapping[str, Any], options: argparse.Namespace) -> Repor
     )  # fmt: skip
     fixed = [row["over_fixed"] for row in rows if row["over_fixed"]]
     memory = [row["memory_over_fixed"] for row in rows if row["memory_over_fixed"]]
+    arena = [row["arena_over_fixed"] for row in rows if row["arena_over_fixed"]]
     first = [row["first_over_steady"] for row in rows]
     later = [row["first_over_again"] for row in rows]
     others = [ratio for row in rows for ratio in row["again_over_others"]]
     storm = document["memory"]
     alone = (
         f"Any length over one length: median {statistics.median(fixed):.2f}, largest "
-        f"{max(fixed):.2f}, at {len(fixed)} lengths; memory at most {max(memory):.2f} times. "
+        f"{max(fixed):.2f}, at {len(fixed)} lengths; memory at most {max(memory):.2f} times"
+        f"{f', without weights {max(arena):.2f} times' if arena else ''}. "
         if fixed
         else ""
     )
@@ -228,6 +241,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--warm", type=int, default=128, help="length at which kernels run ahead")
     parser.add_argument("--minutes", type=float, default=600.0, help="no length is begun later")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--shards", type=int, default=1, help="parts that the lengths are cut into")
+    parser.add_argument("--shard", type=int, default=0, help="the part that is measured, from 0 on")
     return parser.parse_args()
 
 

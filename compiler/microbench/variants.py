@@ -36,12 +36,12 @@ from nnjit_studio.compiler.pipeline.passes import Artifact
 from nnjit_studio.compiler.pipeline.wasm import OPTIONAL_PASSES, compile_program
 from nnjit_studio.compiler.recognize.contraction import Contraction
 from nnjit_studio.compiler.recognize.matmul import recognize
+from nnjit_studio.compiler.schedule.epilogue import acc
 from nnjit_studio.compiler.schedule.matmul import (
     PANEL,
     TILE,
     K,
     Plan,
-    acc,
     finish,
     over_tiles,
     plan_of,

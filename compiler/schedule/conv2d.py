@@ -37,13 +37,12 @@ from nnjit_studio.compiler.schedule.depthwise import (
 )
 from nnjit_studio.compiler.schedule.epilogue import COLUMN as TILE_COLUMN
 from nnjit_studio.compiler.schedule.epilogue import ROW as TILE_CHANNEL
-from nnjit_studio.compiler.schedule.epilogue import Epilogue, plan_epilogue
-from nnjit_studio.compiler.schedule.matmul import MAX_TILE_OPERATIONS, acc, check_tile
+from nnjit_studio.compiler.schedule.epilogue import Epilogue, acc, plan_epilogue
+from nnjit_studio.compiler.schedule.matmul import MAX_TILE_OPERATIONS, check_tile
 from nnjit_studio.compiler.schedule.staging import Staging
 from nnjit_studio.compiler.schedule.tiles import (
     SINGLE,
     check_pixels,
-    finish,
     over_tiles,
     per_image,
     pixels,
@@ -213,7 +212,7 @@ def _tile(plan: _Plan) -> list[Statement]:
     return [
         *start(plan.channels, len(plan.widths)),
         *_reduce(plan),
-        *finish(plan.epilogue, plan.channels, plan.widths),
+        *plan.epilogue.finish(plan.channels, plan.widths),
     ]
 
 

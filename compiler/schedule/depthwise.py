@@ -26,13 +26,12 @@ from nnjit_studio.compiler.ir.tensor_ir import Program, Var
 from nnjit_studio.compiler.recognize.convolution import BATCH, CHANNEL, GROUP, ROW, Conv2d
 from nnjit_studio.compiler.schedule.epilogue import COLUMN as TILE_COLUMN
 from nnjit_studio.compiler.schedule.epilogue import ROW as TILE_ROW
-from nnjit_studio.compiler.schedule.epilogue import Epilogue, plan_epilogue
-from nnjit_studio.compiler.schedule.matmul import MAX_TILE_OPERATIONS, acc, check_tile
+from nnjit_studio.compiler.schedule.epilogue import Epilogue, acc, plan_epilogue
+from nnjit_studio.compiler.schedule.matmul import MAX_TILE_OPERATIONS, check_tile
 from nnjit_studio.compiler.schedule.staging import STAGED_CHANNEL, Staging
 from nnjit_studio.compiler.schedule.tiles import (
     SINGLE,
     check_pixels,
-    finish,
     over_tiles,
     per_image,
     pixels,
@@ -182,4 +181,4 @@ def _tile(plan: _Plan) -> list[Statement]:
                 body.append(AssignVector(weight, _weight(plan, tap_row, tap)))
             for j in range(len(plan.widths)):
                 body.append(AssignVector(acc(row, j), MultiplyAdd(weight, f"b{j}", acc(row, j))))
-    return [*body, *finish(plan.epilogue, plan.rows, plan.widths)]
+    return [*body, *plan.epilogue.finish(plan.rows, plan.widths)]

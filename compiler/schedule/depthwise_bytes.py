@@ -30,7 +30,8 @@ from nnjit_studio.compiler.ir.rewrite import int32, plus, substitute_store, time
 from nnjit_studio.compiler.ir.tensor_ir import Binary, Expr, Program, Var
 from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR
 from nnjit_studio.compiler.recognize.depthwise_bytes import CHANNELS_AT_ONCE, DepthwiseBytes
-from nnjit_studio.compiler.schedule.matmul import acc, check_tile
+from nnjit_studio.compiler.schedule.epilogue import acc
+from nnjit_studio.compiler.schedule.matmul import check_tile
 from nnjit_studio.compiler.schedule.tiles import over_tiles
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.candidate import Candidate

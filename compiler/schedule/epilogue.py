@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from nnjit_studio.compiler.ir.affine import LANES, Affine, affine, loads, stride, walk
 from nnjit_studio.compiler.ir.lanes import Lanes
-from nnjit_studio.compiler.ir.loops import For, Put, Statement, StoreVector
+from nnjit_studio.compiler.ir.loops import For, Put, Statement, StoreVector, When
 from nnjit_studio.compiler.ir.rewrite import plus, substitute, substitute_store
 from nnjit_studio.compiler.ir.tensor_ir import (
     POLYNOMIALS,
@@ -36,6 +36,11 @@ _INLINE_COST = 160
 _INLINE_COST_AT_MOST = 640
 """The limit where no output can hold sums until a sweep (u8, i8): the kernel is long, but keeps its
 tile."""
+
+
+def acc(row: int, vector: int, stream: int = 0) -> str:
+    """Name of an accumulator."""
+    return f"acc{row}_{vector}" + (f"_{stream}" if stream else "")
 
 
 @dataclass(frozen=True)
@@ -126,6 +131,24 @@ class Epilogue:
             begin, end = plus(Var(COLUMN), LANES * vectors), plus(Var(COLUMN), columns)
             body.append(For(c.n_var, begin, end, 1, [Put(stores)]))
         return [For(c.m_var, Var(ROW), plus(Var(ROW), rows), 1, body)]
+
+    def finish(self, rows: int, widths: Sequence[int], last: Expr | None = None) -> list[Statement]:
+        """Epilogue and stores of a tile: on its accumulators, or in a sweep over what was stored.
+
+        ``last`` tells whether sums are whole; without it they are.
+        """
+        grid = [(i, j) for i in range(rows) for j in range(len(widths))]
+        full = last is None and all(width == LANES for width in widths)
+        if full and not self.plain and self.inline(len(grid)):
+            vectors = range(len(widths))
+            return [self.store_inline([acc(i, j) for j in vectors], i) for i in range(rows)]
+        stores: list[Statement] = [
+            statement
+            for i, j in grid
+            for statement in self.store_raw(acc(i, j), i, LANES * j, widths[j])
+        ]
+        sweep = self.sweep(rows, sum(widths))
+        return [*stores, *([When(last, sweep, [])] if sweep and last is not None else sweep)]
 
 
 def plan_epilogue(

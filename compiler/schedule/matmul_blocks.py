@@ -33,13 +33,12 @@ from nnjit_studio.compiler.schedule.decoded_panels import (
     place,
 )
 from nnjit_studio.compiler.schedule.default import in_order
-from nnjit_studio.compiler.schedule.epilogue import COLUMN, plan_epilogue
+from nnjit_studio.compiler.schedule.epilogue import COLUMN, acc, plan_epilogue
 from nnjit_studio.compiler.schedule.matmul import (
     PANEL,
     TILE,
     K,
     Plan,
-    acc,
     finish,
     float_tile,
     over_tiles,

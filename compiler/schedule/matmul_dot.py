@@ -33,14 +33,13 @@ from nnjit_studio.compiler.schedule.decoded_panels import (
     decodes_once,
     in_decoded_panels,
 )
-from nnjit_studio.compiler.schedule.epilogue import COLUMN, plan_epilogue
+from nnjit_studio.compiler.schedule.epilogue import COLUMN, acc, plan_epilogue
 from nnjit_studio.compiler.schedule.matmul import (
     GUESSED_UNROLL,
     PANEL,
     TILE,
     K,
     Plan,
-    acc,
     check_tile,
     finish,
     over_tiles,

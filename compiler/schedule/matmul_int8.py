@@ -45,14 +45,13 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 )
 from nnjit_studio.compiler.recognize.contraction import nonzero, terms
 from nnjit_studio.compiler.recognize.quantised import Quantised
-from nnjit_studio.compiler.schedule.epilogue import plan_epilogue
+from nnjit_studio.compiler.schedule.epilogue import acc, plan_epilogue
 from nnjit_studio.compiler.schedule.matmul import (
     PANEL,
     TILE,
     WIDEST_PANEL,
     K,
     Plan,
-    acc,
     check_tile,
     finish,
     guessed_panel,

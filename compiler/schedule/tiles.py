@@ -1,16 +1,15 @@
-"""Parts of the convolution templates: checks of a tile, its start and its end."""
+"""Parts of the convolution templates: checks of a tile and its start."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from nnjit_studio.compiler.ir.affine import LANES
 from nnjit_studio.compiler.ir.loops import BEGIN, END, AssignVector, For, Let, Scheduled, Statement
 from nnjit_studio.compiler.ir.rewrite import int32, times
 from nnjit_studio.compiler.ir.tensor_ir import Binary, Expr, Var
 from nnjit_studio.compiler.recognize.convolution import BATCH, Conv2d
-from nnjit_studio.compiler.schedule.epilogue import Epilogue
-from nnjit_studio.compiler.schedule.matmul import acc
+from nnjit_studio.compiler.schedule.epilogue import acc
 from nnjit_studio.errors import CompileError
 from nnjit_studio.records.candidate import Candidate
 
@@ -62,21 +61,6 @@ def over_tiles(
 
 def start(rows: int, vectors: int) -> list[Statement]:
     return [AssignVector(acc(i, j), None) for i in range(rows) for j in range(vectors)]
-
-
-def finish(epilogue: Epilogue, rows: int, widths: Sequence[int]) -> list[Statement]:
-    """Epilogue and stores: on the accumulators, or in a sweep over the stored tile."""
-    grid = [(i, j) for i in range(rows) for j in range(len(widths))]
-    whole = all(width == LANES for width in widths)
-    if whole and not epilogue.plain and epilogue.inline(len(grid)):
-        vectors = range(len(widths))
-        return [epilogue.store_inline([acc(i, j) for j in vectors], i) for i in range(rows)]
-    body = [
-        statement
-        for i, j in grid
-        for statement in epilogue.store_raw(acc(i, j), i, LANES * j, widths[j])
-    ]
-    return body + epilogue.sweep(rows, sum(widths))
 
 
 def per_image(conv: Conv2d, parts: int, body: Callable[[Expr], list[Statement]]) -> Scheduled:

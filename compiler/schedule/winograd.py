@@ -34,10 +34,8 @@ from nnjit_studio.compiler.recognize.winograd import Winograd, recognize_input, 
 from nnjit_studio.compiler.recognize.winograd_lines import Lines, into_tiles, out_of_tiles
 from nnjit_studio.compiler.schedule.epilogue import COLUMN as TILE_COLUMN
 from nnjit_studio.compiler.schedule.epilogue import ROW as TILE_CHANNEL
-from nnjit_studio.compiler.schedule.epilogue import Epilogue, plan_epilogue
-from nnjit_studio.compiler.schedule.matmul import acc
+from nnjit_studio.compiler.schedule.epilogue import Epilogue, acc, plan_epilogue
 from nnjit_studio.compiler.schedule.padding import padded, padding_of
-from nnjit_studio.compiler.schedule.tiles import finish
 
 BLOCK = 16
 """Output channels of one parallel step, a row of tiles: a cache line of each point."""
@@ -178,7 +176,7 @@ def _tile(w: Winograd, epilogue: Epilogue, tiles: int, pixels: int) -> list[Stat
             columns += [name for name, _ in found]
         columns += columns[:1] * (LANES - len(columns))
         body += transposed(columns, [acc(k, 0) for k in range(LANES)])
-        end = finish(epilogue, LANES, (pixels,))
+        end = epilogue.finish(LANES, (pixels,))
         if i >= last:
             end = [When(Binary("lt", Var(ROW), int32(w.out_size[0])), end, [])]
         body.append(Let(ROW, plus(times(Var("ty"), w.m), i), end))

@@ -37,8 +37,36 @@ def test_open_rows_read_a_panel_in_as_many_pages_as_it_has_up_to_four(k: int, pl
         assert plan.places == (places if is_open else 0)
 
 
-# Whole places, a step too many for them, columns that no panel divides, no two pages.
-@pytest.mark.parametrize(("k", "columns"), [(384, 16), (515, 12), (257, 9), (64, 8), (3, 5)])
+@pytest.mark.parametrize(
+    ("k", "columns", "together"),
+    [(255, 16, 1), (256, 16, 2), (256, 24, 2), (256, 12, 1), (1536, 7, 1)],
+)
+def test_one_or_two_open_rows_read_two_panels_of_several_pages(
+    k: int, columns: int, together: int
+) -> None:
+    c = recognize(product(k, columns, {"n": 12}))
+    assert c is not None
+    for is_open in (False, True):
+        opened = replace(c, open=is_open)
+        plan = plan_of(product(k, columns, {"n": 12}), opened, guess_matmul(opened))
+        wanted = together if is_open else 1
+        assert [plan.together(rows) for rows in (1, 2, 3, 6)] == [wanted, wanted, 1, 1]
+
+
+def test_one_row_at_any_size_reads_a_panel_as_a_kernel_for_one_row_does() -> None:
+    c = recognize(product(512, 16, {"n": 1}))
+    assert c is not None
+    opened = replace(c, open=True)
+    plan = plan_of(product(512, 16, {"n": 1}), opened, guess_matmul(opened))
+    assert (plan.places, plan.together(1)) == (0, 1)
+
+
+# Whole places, a step too many for them, columns that no panel divides, no two pages; panels by
+# twos, one that is left, a part of one that is left.
+@pytest.mark.parametrize(
+    ("k", "columns"),
+    [(384, 16), (515, 12), (257, 9), (64, 8), (3, 5), (256, 24), (301, 22), (300, 36)],
+)
 def test_any_number_of_rows_is_right_in_both_tiers(k: int, columns: int) -> None:
     at = partial(product, k, columns)
     compiled = any_size_kernel("product", at, [size(ROWS)], [ROWS])
