@@ -42,6 +42,8 @@ class RunningBrowser:
     """How often it ended by itself."""
     end: Callable[[], None] = lambda: None
     """Kills it as if it had crashed."""
+    again: Callable[[], None] = lambda: None
+    """Starts another in its place, of which ``on_exit`` hears nothing unless that fails."""
 
 
 _COMMANDS = {
@@ -196,7 +198,7 @@ class _Keeper:
         on_exit: Callable[[str], None],
         on_return: Callable[[bool], None] | None,
     ) -> None:
-        self.running = RunningBrowser(browser, "", end=self.end)
+        self.running = RunningBrowser(browser, "", end=self.end, again=self.again)
         self._url = url
         self._how = how
         self._on_exit = on_exit
@@ -226,6 +228,16 @@ class _Keeper:
             if self._instance is not None and not self._stopped:
                 self._instance.kill()
 
+    def again(self) -> None:
+        with self._lock:
+            instance = self._instance
+        if instance is not None:
+            instance.stop()  # after which nobody starts another because this one ended
+            with self._lock:
+                replaced = self._instance is not instance
+            if not replaced:
+                self._start_again()
+
     def _ended(self, reason: str) -> None:
         """On the thread that waits for the browser."""
         with self._lock:  # it may have ended before it was seen to start
@@ -246,11 +258,15 @@ class _Keeper:
         if instance is not None:
             instance.clean()
         self._on_return(True)
+        self._start_again()
+
+    def _start_again(self) -> None:
         try:
             self.start()
         except TargetError as error:
             self._on_exit(str(error))
-            self._on_return(False)
+            if self._on_return is not None:
+                self._on_return(False)
 
 
 def _look_for(name: str) -> Browser | None:

@@ -17,8 +17,9 @@ from nnjit_studio.compiler.pipeline import wgsl as pipeline
 from nnjit_studio.compiler.recognize.workload import workload_for
 from nnjit_studio.compiler.spelling import program_for
 from nnjit_studio.compiler.templates import subject_of
-from nnjit_studio.engine.browsers.browsers import find, is_root, launch
+from nnjit_studio.engine.browsers.browsers import find, is_root
 from nnjit_studio.engine.hub.hub import Hub
+from nnjit_studio.engine.runner.kept_page import keep_page
 from nnjit_studio.engine.runner.page_runner import PageRunner
 from nnjit_studio.records import GPU_TIERS, Kernel, MeasurePolicy
 from nnjit_studio.records.backend import Backend
@@ -32,13 +33,11 @@ POLICY = MeasurePolicy(pairs=1, min_sample_ms=0.1, min_quanta=1, warmup_ms=0.0, 
 def runner() -> Iterator[PageRunner]:
     if os.environ.get("NNJIT_SKIP_CHROMIUM") == "1":
         pytest.skip("NNJIT_SKIP_CHROMIUM=1")
-    with (
-        Hub() as hub,
-        launch(find("chromium"), hub.url, is_root(), on_exit=hub.report_lost, gpu="software"),
-    ):
+    with Hub() as hub, keep_page(hub, find("chromium"), is_root(), "software") as running:
         hub.wait_for_page(PATIENCE_S)
         backend = Backend("webgpu", "navigator", software=True)
         yield PageRunner(hub, "chromium", timeout_s=PATIENCE_S, backend=backend)
+        assert running.crashes == 0
 
 
 TEMPLATES = {

@@ -11,8 +11,9 @@ import gpu_journey
 import pytest
 from waiting import PATIENCE_S
 
-from nnjit_studio.engine.browsers.browsers import find, is_root, launch
+from nnjit_studio.engine.browsers.browsers import find, is_root
 from nnjit_studio.engine.hub.hub import Hub
+from nnjit_studio.engine.runner.kept_page import keep_page
 
 LOSSES = int(os.environ.get("NNJIT_GPU_LOSSES", "2"))
 """A campaign sets more."""
@@ -25,11 +26,9 @@ pytestmark = pytest.mark.chromium
 def hub() -> Iterator[Hub]:
     if os.environ.get("NNJIT_SKIP_CHROMIUM") == "1":
         pytest.skip("NNJIT_SKIP_CHROMIUM=1")
-    with (
-        Hub() as hub,
-        launch(find("chromium"), hub.url, is_root(), on_exit=hub.report_lost, gpu="software"),
-    ):
+    with Hub() as hub, keep_page(hub, find("chromium"), is_root(), "software") as running:
         yield hub
+        assert running.crashes == 0
 
 
 def test_a_model_runs_on_the_gpu(hub: Hub, tmp_path: Path) -> None:
