@@ -16,10 +16,12 @@
 const STABLE = 0.05;
 
 /**
- * How long a peer's threads may look for work after a call, with room to spare: those of ONNX Runtime Web use
- * 16 ms or more of a core that the next contender would have.
+ * How long a peer's threads may look for work after a call, with room to spare: meanwhile the next contender has not
+ * got their cores. Two threads of ONNX Runtime Web take 16 ms or more. Of four, 40 ms are too few: the next one then
+ * took 26 to 74 ms where it takes 10 to 29 after 200 ms (two models, four cores).
+ * @param {number} threads
  */
-const REST_MS = 40;
+const restMs = (threads) => (threads > 1 ? 12.5 * threads ** 2 : 0);
 
 /** Lets the page breathe between samples: timers, garbage, the peers' workers. */
 const breathe = (ms = 0) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -68,7 +70,7 @@ export async function warmUp(contender, policy, now) {
  */
 export async function interleave(contenders, policy, now = () => performance.now(), onRound = () => true) {
   const calls = [];
-  const rest_ms = contenders.some(({ threads }) => threads > 1) ? REST_MS : 0;
+  const rest_ms = restMs(Math.max(...contenders.map(({ threads }) => threads)));
   for (const contender of contenders) {
     await breathe(rest_ms);
     calls.push(await warmUp(contender, policy, now));
