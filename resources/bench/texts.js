@@ -122,10 +122,15 @@ async function main(job) {
     writers[name] = () => collect(engine === "nnjit" ? opened.session.generate(prompt, { maxTokens: tokens }) : follow(opened, facts, prompt, tokens));
     texts[name] = [];
     const first = await writers[name]();
+    await report({ type: "text", name, count: 0, ms: first.prompt_ms + first.decode_ms });
     if (engine === "nnjit") profiled = () => stepsOf(opened);
     about[name] = { create_ms, first_ms: first.prompt_ms, memory_bytes: memoryBytes() - before, threads: opened.threads, tier: opened.tier };
   }
-  for (const name of turns(Object.keys(writers), job.rounds)) texts[name].push(await writers[name]());
+  for (const name of turns(Object.keys(writers), job.rounds)) {
+    const text = await writers[name]();
+    texts[name].push(text);
+    await report({ type: "text", name, count: texts[name].length, ms: text.prompt_ms + text.decode_ms });
+  }
   await report({ type: "row", texts, facts: about, steps: await profiled(), user_agent: navigator.userAgent });
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,13 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "compiler"))
 from decoder_models import decoder
 from grouped_models import grouped
 
-from nnjit_studio.bench.llm.file import FileRun, document, facts_of, file_report
+from nnjit_studio.bench.llm.file import (
+    FileRun,
+    document,
+    facts_of,
+    file_report,
+    written_texts,
+)
 from nnjit_studio.errors import ModelError, UserError
 from nnjit_studio.samples.zoo import write_model
 
@@ -91,3 +98,19 @@ def test_a_text_that_changes_is_told() -> None:
     found = document("m.onnx", RUN, given, {"ours": check, "ort": check})
     assert found["same_each_round"] == {"ours": True, "ort": False}
     assert "ort made ANOTHER text" in file_report(found).text()
+
+
+def test_each_text_is_told_and_the_last_report_is_the_result() -> None:
+    texts = [{"type": "text", "name": "ours", "count": i, "ms": 1500.0} for i in (0, 1)]
+    told: list[str] = []
+    waiting = iter([*texts, {"type": "row"}])
+    server = SimpleNamespace(next_message=lambda timeout_s: next(waiting))
+    assert written_texts(server, lambda: False, told.append) == {"type": "row"}
+    assert told == ["ours: a first text, 1.5 s", "ours: text 1, 1.5 s"]
+
+
+def test_a_stop_ends_the_texts_behind_the_one_at_hand() -> None:
+    waiting = iter([{"type": "text", "name": "ort", "count": 1, "ms": 2000.0}])
+    server = SimpleNamespace(next_message=lambda timeout_s: next(waiting))
+    with pytest.raises(UserError, match="cancelled"):
+        written_texts(server, lambda: True, lambda text: None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from nnjit_studio.bench.options import BenchOptions, Note
 from nnjit_studio.bench.peers.models import PEERS
 from nnjit_studio.bench.report import Report, Table
 from nnjit_studio.bench.server import serve, visit
+from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.errors import UserError
 from nnjit_studio.generation.texts import compare
 from nnjit_studio.model import GenerationRequest, Token
@@ -26,6 +27,7 @@ from nnjit_studio.workbench import Workbench
 from nnjit_studio.workbench.jobs import export
 
 TIMEOUT_S = 600.0
+"""For one text, with what stands in front of the first."""
 SEED = 1
 _SHOWN = 14
 """Workloads of a token in a report."""
@@ -92,7 +94,7 @@ def text_of_file(
     (options.folder / "job.json").write_text(json.dumps(job))
     note(f"{run.rounds} texts of {run.tokens} tokens of each, in turns")
     with serve(options) as server, visit(server, "texts.html", options) as running:
-        message = server.next_message(TIMEOUT_S)
+        message = written_texts(server, lambda: bench.page.cancelled, note)
     checks = dict(_checked(bench, path, prompt, message["texts"]))
     size = sum(f.stat().st_size for f in files_of(path))
     return {
@@ -100,6 +102,24 @@ def text_of_file(
         "file_bytes": size,
         "flags": running.flags,
     }
+
+
+def written_texts(server: PageServer, cancelled: Callable[[], bool], note: Note) -> dict[str, Any]:
+    """The page's report behind its last text; each has the time to itself, and is told.
+
+    Raises
+    ------
+    PageError
+        When a text takes too long, or the page failed.
+    UserError
+        When it was cancelled: that ends it behind the text at hand.
+    """
+    while (message := server.next_message(TIMEOUT_S))["type"] == "text":
+        which = f"text {message['count']}" if message["count"] else "a first text"
+        note(f"{message['name']}: {which}, {message['ms'] / 1000:.1f} s")
+        if cancelled():
+            raise UserError("The texts were cancelled.")
+    return message
 
 
 def _title(path: Path) -> str:
