@@ -10,7 +10,6 @@ from importlib.resources import files
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, StrictUndefined
 
 from nnjit_studio.analysis.line_plot import Series
 from nnjit_studio.model.readable import words_of
@@ -134,6 +133,8 @@ def short_name(workload: str) -> str:
 
 def render(template: str, autoescape: bool, filters: Mapping[str, Any], **values: Any) -> str:
     """Fill in a template of ``resources/report``."""
+    from jinja2 import Environment, StrictUndefined
+
     environment = Environment(
         autoescape=autoescape, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from nnjit_studio.cli.common import database_path, note
-from nnjit_studio.cli.house.at_work import device_at_work
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.browsers.sandbox import NO_SANDBOX, Sandbox, switched_off_by
@@ -43,6 +42,8 @@ class Running:
 
             return run_with_embedded_page(page.hub, work, no_sandbox, page.cancel)
         if self.target.device is not None:
+            from nnjit_studio.cli.house.at_work import device_at_work
+
             with device_at_work(page, self.target, database_path(self.target.database)) as door:
                 self.listeners.append(lambda event: door.tell(event.to_json()))
                 with interrupts(_once(page.cancel)):

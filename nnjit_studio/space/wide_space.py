@@ -32,9 +32,10 @@ def build_wide_space(
     """
     space = space_of(workload, device, packable)
     if space.wider is None:
+        where = "on a GPU" if device.gpu else "in Wasm"
         raise UserError(
-            f"There is no wider space of {workload.name} on a GPU.",
-            "Those of tiled products and convolutions are.",
+            f"There is no wider space of {workload.name} {where}.",
+            "Tiled products and convolutions have one.",
         )
     lite = space.find(space.problem)
     others = set(space.wider(space.problem)) - set(lite)

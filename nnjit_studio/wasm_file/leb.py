@@ -22,7 +22,11 @@ def _unsigned(value: int, width: int = 0) -> bytes:
     return bytes(out)
 
 
-_SMALL = tuple(_unsigned(value) for value in range(1 << 14))
+_SMALL = (
+    *(bytes((low,)) for low in range(1 << 7)),
+    *(bytes((low | 0x80, high)) for high in range(1, 1 << 7) for low in range(1 << 7)),
+)
+"""Encodings of one and of two bytes, by their values."""
 
 
 def signed(value: int) -> bytes:

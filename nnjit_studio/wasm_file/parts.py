@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from nnjit_studio.errors import WasmError
 from nnjit_studio.wasm_file.cursor import Cursor
-from nnjit_studio.wasm_file.tokens import FAST, item_end
+from nnjit_studio.wasm_file.tokens import fast, item_end
 
 KINDS = ("func", "table", "memory", "global", "tag")
 FUNCTION, STRUCT, ARRAY, CONTINUATION = 0x60, 0x5F, 0x5E, 0x5D
@@ -183,7 +183,7 @@ def read_global(cursor: Cursor) -> GlobalType:
     type_ = _global_type(cursor)
     # A constant expression has no blocks: it ends with its first end.
     while True:
-        match = FAST.match(cursor.data, cursor.at, cursor.end)
+        match = fast().match(cursor.data, cursor.at, cursor.end)
         if match is None:
             raise WasmError("The initial value of a global is not understood.")
         cursor.at = match.end()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from functools import cache
 
 from nnjit_studio.errors import WasmError
 from nnjit_studio.wasm_file import leb
@@ -56,8 +57,12 @@ def _characters(codes: list[int]) -> bytes:
     return rb"[" + b"".join(rb"\x%02x" % code for code in sorted(codes)) + rb"]"
 
 
-def _pattern() -> re.Pattern[bytes]:
-    """All opcodes of one shape share a character class, so few alternatives are tried."""
+@cache
+def fast() -> re.Pattern[bytes]:
+    """The pattern: all opcodes of one shape share a character class, so few alternatives are tried.
+
+    It takes 30 ms to make.
+    """
     first: dict[str, list[int]] = defaultdict(list)
     second: dict[tuple[str, int, bytes], list[int]] = defaultdict(list)
     for code, shape in SHAPES.items():
@@ -74,9 +79,6 @@ def _pattern() -> re.Pattern[bytes]:
         for (shape, prefix, rest), codes in second.items()
     ]
     return re.compile(b"|".join(plain + prefixed), re.DOTALL)
-
-
-FAST = _pattern()
 
 
 def opcode_at(data: bytes, at: int) -> tuple[int, int]:
@@ -132,13 +134,13 @@ def cut(code: bytes) -> list[bytes]:
     WasmError
         When an opcode is not known, or the last instruction is cut off.
     """
-    tokens: list[bytes] = FAST.findall(code)
+    tokens: list[bytes] = fast().findall(code)
     if sum(map(len, tokens)) == len(code):
         return tokens
     tokens = []
     at = 0
     while at < len(code):
-        match = FAST.match(code, at)
+        match = fast().match(code, at)
         token = match.group() if match else _slow(code, at)
         tokens.append(token)
         at += len(token)

@@ -106,7 +106,7 @@ async function compiled(base, { tiers, ...header }, shared, use) {
 
 /** @param {Bundle} bundle @returns {Promise<Opened>} */
 async function openOnGpu(bundle) {
-  if (!bundle.manifest.gpu_kernels?.length) throw new EngineError("The bundle has no kernels for WebGPU.", "Export it with --webgpu.");
+  if (!bundle.manifest.gpu_kernels?.length) throw new EngineError("The bundle has no kernels for WebGPU.", "Export it with --webgpu, or use Wasm.");
   const gpu = await script(import("./gpu/provider.js")); // only bundles with such kernels hold it
   return gpu.openOnGpu(bundle);
 }

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QMessageBox
 
 from nnjit_studio.database import KernelDatabase
 from nnjit_studio.ui.records.feature import NoteDialog
+from nnjit_studio.ui.records.filters import RecordFilters
 
 
 def some(workload, settings, state, gflops, day, device="epyc-2c-a91f", browser=""):
@@ -263,6 +264,14 @@ def test_a_chooser_of_records_without_a_choice_takes_no_room(panel):
     assert (
         panel.filters.facets["target"].isHidden() and not panel.filters.facets["state"].isHidden()
     )
+
+
+def test_a_database_that_is_not_read_yet_has_no_choosers_without_a_choice(qtbot):
+    """Five of them stood there, empty and without a name."""
+    filters = RecordFilters()
+    qtbot.addWidget(filters)
+    filters.show()
+    assert not any(combo.isVisible() for combo in filters.facets.values())
 
 
 def test_the_count_of_records_is_read_at_the_width_of_a_small_window(qtbot, panel):

@@ -15,8 +15,8 @@ from nnjit_studio.engine.pairing.known import KnownDevices
 from nnjit_studio.engine.pairing.state import DeviceRow, DeviceState, Told
 from nnjit_studio.errors import UserError
 from nnjit_studio.tuner.events import RoundDone
-from nnjit_studio.ui.devices import feature
 from nnjit_studio.ui.devices.code import countdown
+from nnjit_studio.workbench import house as house_room
 from nnjit_studio.workbench.house import GuestRow
 
 PHONE = "Mozilla/5.0 (Linux; Android 16) Chrome/150"
@@ -83,7 +83,7 @@ class PlayedHouse:
 @pytest.fixture
 def house(tmp_path, monkeypatch):
     made = PlayedHouse(tmp_path)
-    monkeypatch.setattr(feature, "House", lambda database: made)
+    monkeypatch.setattr(house_room, "House", lambda database: made)
     return made
 
 

@@ -87,6 +87,12 @@ def test_a_wider_space_holds_the_lite_one_and_is_the_same_every_time() -> None:
         assert len({(c.x0, c.y0) for c in wide}) > 2 * len({(c.x0, c.y0) for c in lite})
 
 
+def test_where_there_is_no_wider_space_the_backend_is_named() -> None:
+    attention = Workload("attention", (12, 128, 128, 32), "f32")
+    with pytest.raises(UserError, match=r"no wider space of .* in Wasm"):
+        build_wide_space(attention, DEVICE, False)
+
+
 def test_more_registers_give_larger_tiles() -> None:
     wide = build_lite_space(K0, replace(DEVICE, vector_registers=32), True)
     assert {(12, 8), (6, 16)} <= tiles(wide)

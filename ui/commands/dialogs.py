@@ -36,6 +36,7 @@ MODELS = ("Open model", "ONNX models (*.onnx)")
 PROFILES = ("Saved profile", "Profiles (*.json)")
 TOKEN_IDS = ("Token ids", "")
 RECORDS = ("Import records", "Kernel records (*.db *.sqlite *.sqlite3 *.json)")
+WASM_FILES = ("Open a Wasm file", "Wasm modules (*.wasm)")
 RUNS = ("How often sizes come", "Sizes, texts or inputs (*.txt *.csv *.npz)")
 SESSIONS = ("Open session", "Sessions (*.json)")
 """Titles of dialogs that ask for a file, and the files that they show."""

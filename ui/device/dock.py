@@ -6,9 +6,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import pyqtgraph as pg
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtGui import QColor, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QLabel, QProgressBar, QWidget
 
 from nnjit_studio.device.measured import LATENCY, SPILL, MeasuredDevice, binary_size
@@ -18,7 +17,7 @@ from nnjit_studio.ui.state.jobs import Job
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets.labels import ElidedLabel, quiet
 from nnjit_studio.ui.widgets.panel import Panel, ground, named, push_button, scrolled, vbox
-from nnjit_studio.ui.widgets.plots import TICKS, Array, PlotPanel, Table, pen
+from nnjit_studio.ui.widgets.plots.panel import TICKS, Array, PlotPanel, Table, brush, pen
 from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.workbench.jobs import measure_device
 
@@ -68,7 +67,7 @@ class DevicePlot(PlotPanel):
     def draw_curve(self, x: Array, best: Array, samples: Sequence[Sequence[float]]) -> None:
         """The undisturbed samples as a line, all others as faint dots."""
         every = [(place, value) for place, own in zip(x, samples, strict=True) for value in own]
-        faint = pg.mkColor(self.theme.muted)
+        faint = QColor(self.theme.muted)
         faint.setAlpha(90)
         dots = np.array(every)
         self.item.plot(
@@ -77,12 +76,12 @@ class DevicePlot(PlotPanel):
         )  # fmt: skip
         self.item.plot(
             x, best, pen=pen(self.theme.accent, 2.2), symbol="o", symbolSize=5, symbolPen=None,
-            symbolBrush=pg.mkBrush(self.theme.accent),
+            symbolBrush=brush(self.theme.accent),
         )  # fmt: skip
 
     def mark(self, place: float, text: str, height: float = 0.95) -> None:
         """A vertical line with its name, at ``height`` of the plot."""
-        line = pg.InfiniteLine(
+        line = self.pg.InfiniteLine(
             place, 90, pen(self.theme.warn, 1.4, (4, 3)), label=text, labelOpts={"position": height}
         )
         line.label.setColor(self.theme.warn)
@@ -158,21 +157,21 @@ class EffectsPlot(DevicePlot):
         places = np.arange(len(effects), dtype=float)
         speed = np.array([e.speedup for e in effects])
         tones = {"faster": self.theme.good, "slower": self.theme.bad, "even": self.theme.muted}
-        brushes = [pg.mkBrush(tones[e.verdict]) for e in effects]
+        brushes = [brush(tones[e.verdict]) for e in effects]
         self.item.addItem(
-            pg.BarGraphItem(
+            self.pg.BarGraphItem(
                 x0=np.minimum(speed, 1.0), width=np.abs(speed - 1.0), y=places, height=BAR_HEIGHT,
                 brushes=brushes, pen=None,
             )
         )  # fmt: skip
         self.item.addItem(
-            pg.ErrorBarItem(
+            self.pg.ErrorBarItem(
                 x=speed, y=places, left=speed - [e.low for e in effects],
                 right=[e.high for e in effects] - speed, beam=BAR_HEIGHT / 2,
                 pen=pen(self.theme.text, 1.2),
             )
         )  # fmt: skip
-        self.item.addItem(pg.InfiniteLine(1.0, 90, pen(self.theme.muted, 1.0)))
+        self.item.addItem(self.pg.InfiniteLine(1.0, 90, pen(self.theme.muted, 1.0)))
         in_force = {p.name: p.settings[0] for p in PRIMITIVES}
         names = [f"{e.primitive} {in_force[e.primitive]} → {e.setting}" for e in effects]
         self.item.getAxis("left").setTicks([list(enumerate(names))])

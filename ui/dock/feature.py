@@ -51,8 +51,6 @@ class Feature(Generic[P]):
     """What its action runs, if it is always the same."""
     layouts: tuple[str, ...] = ()
     """The named layouts that show it."""
-    at_start: bool = False
-    """Its view is made with the window."""
     begin: Callable[[Host], object] | None = None
     """Called when the window is made; for what has to work before there is a view."""
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
-import pyqtgraph as pg
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QColor, QResizeEvent
 
 from nnjit_studio.ui.state.rounds import BY_ROUND, BY_SECONDS, Rounds
 from nnjit_studio.ui.widgets.panel import chooser
-from nnjit_studio.ui.widgets.plots import PlotPanel, Table
+from nnjit_studio.ui.widgets.plots.panel import PlotPanel, Table
 from nnjit_studio.ui.widgets.theme import Theme
 
 AXES = {"by round": BY_ROUND, "by seconds": BY_SECONDS}
@@ -25,7 +25,8 @@ COLUMN_PX = 3
 """Pixels whose rounds are drawn as one group; a dot covers five."""
 WHOLE = 4
 """Rounds for each column up to which a series is drawn whole, whatever part is seen."""
-Items = tuple[pg.ScatterPlotItem, pg.PlotDataItem]
+Items = tuple[Any, Any]
+"""Dots and line of a series."""
 
 
 class RatesPlot(PlotPanel):
@@ -195,8 +196,8 @@ class RatesPlot(PlotPanel):
             self.dress(key)
 
     def _add(self, key: str) -> Items:
-        dots = pg.ScatterPlotItem(symbol="o", size=5, pen=None)
-        line = pg.PlotDataItem(skipFiniteCheck=True)
+        dots = self.pg.ScatterPlotItem(symbol="o", size=5, pen=None)
+        line = self.pg.PlotDataItem(skipFiniteCheck=True)
         # The view follows the series, not the items, which hold only what is seen.
         self.item.addItem(dots, ignoreBounds=True)
         self.item.addItem(line, ignoreBounds=True)

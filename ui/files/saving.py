@@ -16,7 +16,7 @@ from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.message_bar import MessageBar, Step
-from nnjit_studio.ui.widgets.plots import PlotPanel
+from nnjit_studio.ui.widgets.plots.panel import PlotPanel
 from nnjit_studio.ui.widgets.tables import TablePanel
 
 Write = Callable[[Path], object]

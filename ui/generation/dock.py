@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pyqtgraph as pg
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QTextCursor
 from PySide6.QtWidgets import QLabel, QLineEdit, QPlainTextEdit
@@ -21,7 +20,7 @@ from nnjit_studio.ui.state.text_state import RECENT_MS, TextState
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import quiet
 from nnjit_studio.ui.widgets.panel import Panel, hbox, named, push_button, scrolled, splitter, vbox
-from nnjit_studio.ui.widgets.plots import PlotPanel, Table, pen
+from nnjit_studio.ui.widgets.plots.panel import PlotPanel, Table, pen
 from nnjit_studio.ui.widgets.theme import Theme
 
 EMPTY = "Type a prompt, then start."
@@ -235,7 +234,7 @@ class TextPlot(PlotPanel):
         self.plot.setAccessibleDescription("The line above the tokens has the rates.")
         self._session = session
         self.item.setLimits(yMin=0, xMin=0)
-        self.line = pg.PlotDataItem(skipFiniteCheck=True)
+        self.line = self.pg.PlotDataItem(skipFiniteCheck=True)
         self.line.setDownsampling(auto=True, method="peak")
         self.item.addItem(self.line)
         self.set_theme(theme)

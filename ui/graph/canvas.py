@@ -16,7 +16,7 @@ from nnjit_studio.ui.graph.boxes import Box, Sheet
 from nnjit_studio.ui.graph.drawing import ARROW, FRAME_TITLE, Frame
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.panel import scaled_font
-from nnjit_studio.ui.widgets.theme import Theme
+from nnjit_studio.ui.widgets.theme import Theme, mixed
 
 FAR, LEGIBLE = 0.42, 0.6
 """Scales below which boxes are plain rectangles, and below which they have a title alone."""
@@ -66,7 +66,7 @@ class Canvas(QGraphicsItem):
             return
         scale = option.levelOfDetailFromTransform(painter.worldTransform())
         boxes = [sheet.boxes[i] for i in sheet.box_places.within(seen)]
-        self._paint_frames(painter, sheet, seen, titles=scale >= LEGIBLE)
+        self._paint_frames(painter, sheet, seen)
         if scale < FAR:
             self._paint_lines(painter, sheet, seen)
             self._paint_copies(painter, sheet, numbers=False)
@@ -75,33 +75,40 @@ class Canvas(QGraphicsItem):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         self._paint_edges(painter, sheet, seen, arrows=scale >= LEGIBLE)
         self._paint_copies(painter, sheet, numbers=scale >= LEGIBLE)
+        if scale >= LEGIBLE:
+            self._paint_frame_titles(painter, sheet, seen)
         self._paint_near(painter, boxes)
         if scale >= LEGIBLE:
             self._paint_text(painter, boxes)
         else:
             self._paint_titles(painter, boxes, round(TITLE_PX / scale))
 
-    def _paint_frames(self, painter: QPainter, sheet: Sheet, seen: QRectF, titles: bool) -> None:
+    def _paint_frames(self, painter: QPainter, sheet: Sheet, seen: QRectF) -> None:
         ground = QColor(self.theme.muted)
         ground.setAlpha(FRAME_ALPHA)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
         painter.setPen(QPen(QColor(self.theme.line), 0))
         painter.setBrush(ground)
-        frames = [(f, rect) for f, rect in sheet.frames if rect.intersects(seen)]
-        painter.drawRects([rect for _, rect in frames])
+        painter.drawRects([rect for _, rect in sheet.frames if rect.intersects(seen)])
         if self.lit is not None:
             painter.setPen(QPen(QColor(self.theme.accent), 2))
             painter.drawRect(self.lit)
-        if not titles:
-            return
-        painter.setPen(QColor(self.theme.muted))
+
+    def _paint_frame_titles(self, painter: QPainter, sheet: Sheet, seen: QRectF) -> None:
+        """Above the edges, each on a ground of its own: an edge goes on behind it."""
         painter.setFont(scaled_font(painter.font(), 0.8))
         metrics = painter.fontMetrics()
-        for frame, rect in frames:
-            if frame.title:
+        muted, surface = QColor(self.theme.muted), QColor(self.theme.surface)
+        painter.setPen(muted)
+        for frame, rect in sheet.frames:
+            if frame.title and rect.intersects(seen):
                 title = metrics.elidedText(
                     f"▾ {frame.title}", Qt.TextElideMode.ElideMiddle, int(rect.width() - 6)
                 )
+                frames = 1 + len(sheet.arranged.groups.parents[frame.group])  # one over the other
+                ground = mixed(muted, surface, 1 - (1 - FRAME_ALPHA / 255) ** frames)
+                wide = metrics.horizontalAdvance(title) + 4
+                painter.fillRect(QRectF(rect.left() + 1, rect.top() + 1, wide, FRAME_TITLE), ground)
                 painter.drawText(QPointF(rect.left() + 3, rect.top() + FRAME_TITLE), title)
 
     def _paint_lines(self, painter: QPainter, sheet: Sheet, seen: QRectF) -> None:

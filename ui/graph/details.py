@@ -15,12 +15,14 @@ from nnjit_studio.ui.graph.boxes import Box
 from nnjit_studio.ui.graph.node_texts import Known, Row, describe, passes_rows, rows_of
 from nnjit_studio.ui.graph.weights import Histogram, histograms
 from nnjit_studio.ui.state.session import StudioSession
+from nnjit_studio.ui.widgets import text
+from nnjit_studio.ui.widgets.labels import ElidedLabel, quiet
 from nnjit_studio.ui.widgets.panel import Panel, clear, hbox, named, scaled_font, vbox
 from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.ui.widgets.worker import Worker
 
 EMPTY = "Click a box, or walk with Up and Down: its facts appear here."
-BARS_HEIGHT = 64
+BARS_HEIGHT = 80
 MOST_BARS = 3
 Attributes = dict[str, dict[str, str]]
 
@@ -160,7 +162,7 @@ class NodeDetails(Panel):
 
 
 class WeightBars(QWidget):
-    """The histogram of one weight."""
+    """The histogram of one weight, below its shape and name."""
 
     def __init__(self, weight: Histogram, theme: Theme) -> None:
         super().__init__()
@@ -168,6 +170,9 @@ class WeightBars(QWidget):
         self.setFixedHeight(BARS_HEIGHT)
         self.setFont(scaled_font(self.font(), 0.8))
         named(self, f"Histogram of {weight.tensor}", describe(weight))
+        self.title = quiet(ElidedLabel(f"{text.shape(weight.shape)}  {weight.tensor}"))
+        self.title.tip = describe(weight)
+        vbox(self.title, None, on=self)
 
     def set_theme(self, theme: Theme) -> None:
         self.theme = theme
@@ -176,7 +181,7 @@ class WeightBars(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         low = self.fontMetrics().height()
-        room = QRectF(self.rect()).adjusted(0, 2, 0, -low)
+        room = QRectF(self.rect()).adjusted(0, self.title.height() + 2, 0, -low)
         counts = self.weight.counts
         most = max(counts, default=0) or 1
         wide = room.width() / len(counts)

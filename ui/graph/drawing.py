@@ -103,6 +103,7 @@ def _frames(groups: Groups, closed: frozenset[str], areas: Mapping[str, Area]) -
             found[holder] = Frame(holder, joined, outer.area)
         if title or (around and end == around[-1]):
             titled[top] = (holder, group)
-        area = (left - pad, top - pad - FRAME_TITLE, right + pad, bottom + pad)
+        above = pad + ARROW + FRAME_TITLE  # the tip of an arrow ends below the title
+        area = (left - pad, top - above, right + pad, bottom + pad)
         found[group] = Frame(group, title, area)
     return tuple(found.values())

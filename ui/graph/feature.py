@@ -89,5 +89,5 @@ ACTIONS = (
            tip="The run under Compare on the left, the run under Show on the right", do=_split),
 )  # fmt: skip
 GRAPH: Feature[GraphPanel] = Feature(
-    "graph", "Model graph", _make, STAGE, ACTIONS, layouts=(TUNE, INSPECT, COMPARE), at_start=True
+    "graph", "Model graph", _make, STAGE, ACTIONS, layouts=(TUNE, INSPECT, COMPARE)
 )

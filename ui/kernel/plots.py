@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyqtgraph as pg
 from PySide6.QtGui import QColor
 
 from nnjit_studio.analysis.kernel.kernel import Limits
-from nnjit_studio.ui.widgets.plots import PlotPanel, Table, pen, use_log_axes
+from nnjit_studio.ui.widgets.plots.panel import PlotPanel, Table, brush, pen, use_log_axes
 from nnjit_studio.ui.widgets.theme import Theme
 
 SPREAD = 0.28
@@ -73,15 +72,17 @@ class SamplePlot(PlotPanel):
 
     def _strip(self, row: int, one: Samples, colour: str) -> None:
         low, middle, high = one.quartiles
-        box = pg.BarGraphItem(
+        box = self.pg.BarGraphItem(
             x0=[low], x1=[high], y0=[row - SPREAD], y1=[row + SPREAD],
             brush=_faint(colour), pen=pen(colour, 1.0),
         )  # fmt: skip
-        line = pg.PlotDataItem([middle] * 2, [row - SPREAD, row + SPREAD], pen=pen(colour, 2.5))
+        line = self.pg.PlotDataItem(
+            [middle] * 2, [row - SPREAD, row + SPREAD], pen=pen(colour, 2.5)
+        )
         # In order of time from bottom to top, so that a drift shows as a slope.
         heights = row + np.linspace(-SPREAD, SPREAD, len(one.ms)) * 0.8
-        points = pg.ScatterPlotItem(
-            np.array(one.ms), heights, size=6, brush=pg.mkBrush(colour), pen=None
+        points = self.pg.ScatterPlotItem(
+            np.array(one.ms), heights, size=6, brush=brush(colour), pen=None
         )
         for item in (box, line, points):
             self.item.addItem(item)
@@ -130,11 +131,11 @@ class KernelRoofline(PlotPanel):
         roof = np.full_like(x, limits.peak_gflops)
         if limits.bandwidth_gbs:
             roof = np.minimum(roof, x * limits.bandwidth_gbs)
-        self.item.addItem(pg.PlotDataItem(x, roof, pen=pen(self.theme.muted, 2.0)))
+        self.item.addItem(self.pg.PlotDataItem(x, roof, pen=pen(self.theme.muted, 2.0)))
         for number, (_, rate) in enumerate(self._rates):
-            point = pg.PlotDataItem(
+            point = self.pg.PlotDataItem(
                 [limits.intensity], [rate], pen=None, symbol="os"[min(number, 1)], symbolSize=11,
-                symbolBrush=pg.mkBrush(self.theme.series[number]), symbolPen=None,
+                symbolBrush=brush(self.theme.series[number]), symbolPen=None,
             )  # fmt: skip
             self.item.addItem(point)
         self.caption.setText(self._sentence(limits))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pyqtgraph as pg
 from PySide6.QtCore import QPointF
 
 from nnjit_studio.analysis.profile.records import ModelProfile
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import ElidedLabel
-from nnjit_studio.ui.widgets.plots import PlotPanel, Table, pen, steps
+from nnjit_studio.ui.widgets.plots.panel import PlotPanel, Table, pen, steps
 from nnjit_studio.ui.widgets.theme import Theme
 
 MIB = 2**20
@@ -29,9 +28,9 @@ class MemoryPlot(PlotPanel):
         self.here.tip = "From the memory plan: a tensor lives from its first to its last step."
         self.bar.insertWidget(0, self.here, 1)
         self.item.setLimits(yMin=0, xMin=0)
-        self.line = pg.PlotDataItem(skipFiniteCheck=True)
+        self.line = self.pg.PlotDataItem(skipFiniteCheck=True)
         self.line.setDownsampling(auto=True, method="peak")
-        self.arena = pg.InfiniteLine(
+        self.arena = self.pg.InfiniteLine(
             angle=0, label="arena", labelOpts={"position": 0.06, "anchors": [(0, 1), (0, 1)]}
         )
         self.item.addItem(self.arena)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pyqtgraph as pg
 from PySide6.QtGui import QResizeEvent
 
 from nnjit_studio.analysis.profile.records import ModelProfile, StepProfile
-from nnjit_studio.ui.widgets.plots import Array, PlotPanel, Table, pen, use_log_axes
+from nnjit_studio.ui.widgets.plots.panel import Array, PlotPanel, Table, brush, pen, use_log_axes
 from nnjit_studio.ui.widgets.theme import Theme
 
 SMALLEST, LARGEST = 5.0, 26.0
@@ -27,11 +26,11 @@ class StepRoofline(PlotPanel):
         self.plot.setAccessibleDescription("The table of steps shows the same figures.")
         self.profile: ModelProfile | None = None
         use_log_axes(self.item)
-        self.points = pg.PlotDataItem(pen=None, symbol="o", symbolPen=None)
-        self.roof = pg.PlotDataItem(skipFiniteCheck=True)
+        self.points = self.pg.PlotDataItem(pen=None, symbol="o", symbolPen=None)
+        self.roof = self.pg.PlotDataItem(skipFiniteCheck=True)
         self.item.addItem(self.roof)
         self.item.addItem(self.points)
-        self.limits = [pg.TextItem(anchor=anchor) for anchor in ((1, 1), (0, 0))]
+        self.limits = [self.pg.TextItem(anchor=anchor) for anchor in ((1, 1), (0, 0))]
         for label in self.limits:
             self.item.addItem(label, ignoreBounds=True)
         self.set_theme(theme)
@@ -90,7 +89,7 @@ class StepRoofline(PlotPanel):
         for label in self.limits:
             label.setColor(theme.muted)
         self.roof.setPen(pen(theme.muted, 1.6))
-        self.points.setSymbolBrush(pg.mkBrush(theme.accent))
+        self.points.setSymbolBrush(brush(theme.accent))
 
     def table(self) -> Table:
         header = ("step", "flops_per_byte", "gflops", "share")

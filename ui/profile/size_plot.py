@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 
 import numpy as np
-import pyqtgraph as pg
 
-from nnjit_studio.ui.widgets.plots import PlotPanel, Table, pen
+from nnjit_studio.ui.widgets.plots.panel import PlotPanel, Table, brush, pen
 from nnjit_studio.ui.widgets.theme import Theme
 
 EMPTY = "Nothing is measured yet."
@@ -54,10 +53,10 @@ class SizePlot(PlotPanel):
         self.plot.setAccessibleDescription("The sentence above has the figures.")
         self._points: tuple[Point, ...] = ()
         self._bins: list[tuple[float, float, float]] = []
-        self.runs = pg.BarGraphItem(x0=[], x1=[], y0=[], y1=[])
-        self.bars = pg.ErrorBarItem(beam=0)
-        self.alone = pg.PlotDataItem(symbol="x", symbolSize=7)
-        self.line = pg.PlotDataItem(symbol="o", symbolSize=7)
+        self.runs = self.pg.BarGraphItem(x0=[], x1=[], y0=[], y1=[])
+        self.bars = self.pg.ErrorBarItem(beam=0)
+        self.alone = self.pg.PlotDataItem(symbol="x", symbolSize=7)
+        self.line = self.pg.PlotDataItem(symbol="o", symbolSize=7)
         for item in (self.runs, self.bars, self.alone, self.line):
             self.item.addItem(item)
         self.item.setLimits(yMin=0)
@@ -104,7 +103,7 @@ class SizePlot(PlotPanel):
         self.show_empty(not (points or self._bins))
         self.item.getAxis("left").setStyle(showValues=bool(points))
         fills = [theme.accent if p.tuned else theme.surface for p in points]
-        self.line.setData(x, y, symbolBrush=[pg.mkBrush(fill) for fill in fills])
+        self.line.setData(x, y, symbolBrush=[brush(fill) for fill in fills])
         self.bars.setData(x=x, y=y, bottom=y - low, top=high - y)
         pairs = [(p.size, p.alone) for p in points if p.alone]
         self.alone.setData(*np.array(pairs, dtype=np.float64).reshape(-1, 2).T)
@@ -125,7 +124,7 @@ class SizePlot(PlotPanel):
         self.alone.setPen(pen(theme.text, 1.4, (4, 4)))
         self.alone.setSymbolPen(pen(theme.text, 1.4))
         self.bars.setOpts(pen=pen(theme.muted, 1.4))
-        self.runs.setOpts(brush=pg.mkBrush(theme.line), pen=None)
+        self.runs.setOpts(brush=brush(theme.line), pen=None)
         self.redraw()
 
     def table(self) -> Table:

@@ -52,6 +52,8 @@ class RecordFilters(QWidget):
             self.deleted, None, on=self, margins=(8, 0, 8, 4),
         )  # fmt: skip
         self.mode_chooser.currentIndexChanged.connect(self._mode_changed)
+        for combo in self.facets.values():
+            combo.hide()  # it has no choice before the records are read
         for combo in (self.first, self.second, *self.facets.values()):
             combo.currentIndexChanged.connect(self.changed)
         self.deleted.toggled.connect(self.changed)

@@ -20,15 +20,15 @@ def _make_space(host: Host) -> SpacePanel:
 
 TUNING: Feature[TuningPanel] = Feature(
     "tuning", "Tuning", lambda host: TuningPanel(host.session, host.actions), RIGHT,
-    layouts=(TUNE,), at_start=True,
+    layouts=(TUNE,),
 )  # fmt: skip
 ROUNDS: Feature[RoundsPanel] = Feature(
     "rounds", "GFLOP/s per round", lambda host: RoundsPanel(host.session, host.theme), PLOTS,
-    layouts=(TUNE,), at_start=True,
+    layouts=(TUNE,),
 )  # fmt: skip
 LATENCY: Feature[LatencyPanel] = Feature(
     "latency", "Model latency", lambda host: LatencyPanel(host.session, host.theme), PLOTS,
-    layouts=(TUNE, COMPARE), at_start=True,
+    layouts=(TUNE, COMPARE),
 )  # fmt: skip
 SPACE: Feature[SpacePanel] = Feature(
     "space", "Lite space", _make_space,
@@ -39,7 +39,6 @@ SPACE: Feature[SpacePanel] = Feature(
         ),
     ),
     layouts=(TUNE,),
-    at_start=True,
 )  # fmt: skip
 PLAN: Feature[PlanPanel] = Feature(
     "plan", "Plan", PlanPanel,

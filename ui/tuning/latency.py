@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pyqtgraph as pg
 
 from nnjit_studio.ui.state.session import StudioSession
-from nnjit_studio.ui.widgets.plots import PlotPanel, Table, pen, steps
+from nnjit_studio.ui.widgets.plots.panel import PlotPanel, Table, brush, pen, steps
 from nnjit_studio.ui.widgets.theme import Theme
 
 OUTLIER = 3.0
@@ -30,8 +29,10 @@ class LatencyPanel(PlotPanel):
         self._session = session
         self.label_axes(bottom=("time since start", "s"))
         self.item.setLimits(yMin=0)
-        self.line = pg.PlotDataItem(symbol="o", symbolSize=5, symbolPen=None, skipFiniteCheck=True)
-        self.before = pg.InfiniteLine(
+        self.line = self.pg.PlotDataItem(
+            symbol="o", symbolSize=5, symbolPen=None, skipFiniteCheck=True
+        )
+        self.before = self.pg.InfiniteLine(
             angle=0, label="before", labelOpts={"position": 0.06, "anchors": [(0, 1), (0, 1)]}
         )
         self.item.addItem(self.before)
@@ -55,7 +56,7 @@ class LatencyPanel(PlotPanel):
     def set_theme(self, theme: Theme) -> None:
         super().set_theme(theme)
         self.line.setPen(pen(theme.accent, 2.2))
-        self.line.setSymbolBrush(pg.mkBrush(theme.accent))
+        self.line.setSymbolBrush(brush(theme.accent))
         self.before.setPen(pen(theme.muted, 1.2, (4, 4)))
         self.before.label.setColor(theme.muted)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import pyqtgraph as pg
-
 from nnjit_studio.model.readable import words_of
 from nnjit_studio.ui.dock.job_table import OPENING
 from nnjit_studio.ui.dock.rates_plot import LEGEND_ROWS, Items, RatesPlot
@@ -13,7 +11,7 @@ from nnjit_studio.ui.state.plan import PLAN
 from nnjit_studio.ui.state.rounds import Rounds
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets.panel import chooser
-from nnjit_studio.ui.widgets.plots import pen
+from nnjit_studio.ui.widgets.plots.panel import brush, pen
 from nnjit_studio.ui.widgets.theme import Theme, series_style
 
 ALL, SELECTED, MODEL = "all workloads", "selected workload", "whole model"
@@ -120,7 +118,7 @@ class RoundsPanel(RatesPlot):
         front = key in ("", PLAN, state.selected)
         colour, dash = self._look(key)
         dots, line = self.items[key]
-        dots.setBrush(pg.mkBrush(colour))
+        dots.setBrush(brush(colour))
         line.setPen(pen(colour, 4.0 if front else 2.2, dash))
         line.setZValue(FRONT if front else BEHIND)
         for plotted in (dots, line):

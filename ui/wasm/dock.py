@@ -37,7 +37,6 @@ from nnjit_studio.ui.widgets.panel import Panel, chooser, hbox, named, push_butt
 from nnjit_studio.ui.widgets.tables import TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 
-WASM_FILES = ("Open a Wasm file", "Wasm modules (*.wasm)")
 EMPTY = "Drop a .wasm on the window to see which functions are large, slow to compile, or spill."
 NO_OTHER = "Compare with another build to see what changed."
 
@@ -132,7 +131,7 @@ class WasmPanel(Panel):
     def ask_other(self) -> None:
         """Have the user choose another build."""
         folder = self.survey.path.parent if self.survey else self._host.saver.folder
-        dialogs.ask_file(self._host.window, WASM_FILES, folder, self.compare_with)
+        dialogs.ask_file(self._host.window, dialogs.WASM_FILES, folder, self.compare_with)
 
     def ask_trace(self) -> None:
         """Have the user choose where the trace goes."""

@@ -8,21 +8,31 @@ from pathlib import Path
 from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.dock.feature import STAGE, WASM_FILE, Action, Feature
 from nnjit_studio.ui.dock.host import Host
-from nnjit_studio.ui.wasm.dock import WASM_FILES, WasmPanel
+from nnjit_studio.ui.widgets.panel import Panel
 
 
 def open_wasm(host: Host, path: Path) -> bool:
     """Show a Wasm file in its dock; False while another job of the dock runs."""
-    return WASM.show(host).open(path)
+    from nnjit_studio.ui.wasm.dock import WasmPanel
+
+    panel = WASM.show(host)
+    assert isinstance(panel, WasmPanel)
+    return panel.open(path)
+
+
+def _make(host: Host) -> Panel:
+    from nnjit_studio.ui.wasm.dock import WasmPanel
+
+    return WasmPanel(host)
 
 
 def _ask(host: Host) -> None:
     """Have the user choose a file; what is shown stays until then."""
-    dialogs.ask_file(host.window, WASM_FILES, host.saver.folder, partial(open_wasm, host))
+    dialogs.ask_file(host.window, dialogs.WASM_FILES, host.saver.folder, partial(open_wasm, host))
 
 
-WASM: Feature[WasmPanel] = Feature(
-    "wasm", "Wasm file", WasmPanel,
+WASM: Feature[Panel] = Feature(
+    "wasm", "Wasm file", _make,
     actions=(
         Action(
             "wasm", "&File", "Open &Wasm file…", "Ctrl+Shift+W",

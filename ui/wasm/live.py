@@ -36,7 +36,7 @@ from nnjit_studio.ui.widgets.panel import (
     splitter,
     vbox,
 )
-from nnjit_studio.ui.widgets.plots import pen
+from nnjit_studio.ui.widgets.plots.panel import pen
 from nnjit_studio.ui.widgets.tables import Column, TablePanel
 from nnjit_studio.ui.widgets.theme import Theme, series_style
 

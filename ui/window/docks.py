@@ -33,7 +33,7 @@ from nnjit_studio.ui.dock.feature import (
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.state import VIEWS
 from nnjit_studio.ui.widgets.panel import Panel, named
-from nnjit_studio.ui.widgets.plots import PlotPanel
+from nnjit_studio.ui.widgets.plots.panel import PlotPanel
 from nnjit_studio.ui.widgets.tables import TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.ui.window.kept_sizes import KeptSizes
@@ -88,8 +88,11 @@ LOW_WINDOW = 600
 class Dock(QDockWidget):
     """A dock that makes its view when it is first seen, or asked for.
 
-    Among tabs the tab is its title: it needs none above its view.
+    Among tabs the tab is its title: it needs none above its view. While it ``waits``, it is not
+    enough to be seen.
     """
+
+    waits = False
 
     def __init__(self, feature: Feature[Panel], host: Host, stage: QMainWindow) -> None:
         super().__init__(feature.title, stage)
@@ -137,7 +140,7 @@ class Dock(QDockWidget):
     def _see(self, seen: bool) -> None:
         self.seen = seen
         self.show_title()
-        if seen:
+        if seen and not self.waits:
             self.panel()
             self._take_keys()
         if self.made is not None:
@@ -211,6 +214,24 @@ class WindowDocks(Mapping[str, Dock]):
     def panel(self, key: str) -> Panel:
         """The view of a dock, made if need be."""
         return self[key].panel()
+
+    def wait(self) -> None:
+        """Until :meth:`begin`, make no view that is not asked for: Qt says of docks behind the
+        welcome page, too, that they are seen."""
+        for dock in self.values():
+            dock.waits = True
+
+    def begin(self) -> None:
+        """Make the views that are seen, one after the other: what the user does meanwhile comes
+        between them."""
+        for dock in self.values():
+            dock.waits = False
+        self._make_next()
+
+    def _make_next(self) -> None:
+        if dock := next((d for d in self.values() if d.seen and d.made is None), None):
+            dock.panel()
+            QTimer.singleShot(0, self.stage, self._make_next)
 
     def show(self, key: str) -> None:
         """Bring a dock to the front."""

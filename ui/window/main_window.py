@@ -35,7 +35,7 @@ from nnjit_studio.ui.verdict.control import VERDICT, VerdictControl
 from nnjit_studio.ui.verdict.panel import VerdictPanel
 from nnjit_studio.ui.widgets.fonts import text_font
 from nnjit_studio.ui.widgets.panel import Panel, vbox
-from nnjit_studio.ui.widgets.plots import PlotPanel
+from nnjit_studio.ui.widgets.plots.panel import PlotPanel
 from nnjit_studio.ui.widgets.tab_order import bring_to_sight, next_in_sight
 from nnjit_studio.ui.widgets.themes import Themes
 from nnjit_studio.ui.window.backend_choice import BackendChoice
@@ -102,7 +102,7 @@ class StudioWindow(QMainWindow):
         self.setCentralWidget(self.welcome.central)
         self._build_parts()
         self._connect(features)
-        self._fill(features)
+        self._fill()
         self.setFocus()
         self.session.read_records()
         self.session.read_device()
@@ -172,10 +172,7 @@ class StudioWindow(QMainWindow):
         registry.connect(self.actions_by_id, self.way.guarded(self._specs, handlers))
         self._enable()
 
-    def _fill(self, features: Sequence[Feature[Panel]]) -> None:
-        for feature in features:
-            if feature.at_start:
-                feature.panel(self.host)
+    def _fill(self) -> None:
         self.menus.fill(self.docks.values(), self.opener.open)
         # Not earlier: a widget that is put into another one is styled anew, with all that it holds.
         self.themes.style()

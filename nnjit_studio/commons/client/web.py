@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import httpx2
 import msgspec
 
 from nnjit_studio.commons.report.document import HOME, Place
@@ -124,6 +123,8 @@ def _parsed(told: Told) -> list[Believed]:
 
 
 def request(method: str, url: str, **given: Any) -> dict[str, Any]:
+    import httpx2
+
     server = url.rpartition("/")[0]
     try:
         with (

@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx2
-
 from nnjit_studio.engine.browsers.flags import Browser
 from nnjit_studio.errors import PageError, TargetError
 
@@ -54,6 +52,8 @@ def session(browser: Browser) -> Iterator[Session]:
     TargetError, PageError
         When display, driver or browser do not start, or a command is refused.
     """
+    import httpx2
+
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -10,11 +10,7 @@ from pathlib import Path
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.browsers.flags import Browser
 from nnjit_studio.errors import NnjitError, TargetError, UserError
-from nnjit_studio.foreign_wasm.inspection.hotspots.pages import Sampling
 from nnjit_studio.foreign_wasm.inspection.hotspots.records import Hotspots
-from nnjit_studio.foreign_wasm.inspection.hotspots.runtimes import sample_case
-from nnjit_studio.foreign_wasm.turbo.job import TurboOptions
-from nnjit_studio.foreign_wasm.turbo.kept import made_before, make_turbo
 from nnjit_studio.model import NUMPY_DTYPES, TensorSpec
 from nnjit_studio.model.feeds import Feeds
 from nnjit_studio.model.native_run import NativeRun, NodeTime
@@ -124,23 +120,30 @@ def make_refused_faster(model: ModelOnPage, peer: Peer, on_phase: OnPhase) -> Pa
     UserError, TargetError, PageError
         When nothing in it gains, or it cannot be measured; when it was cancelled.
     """
+    from nnjit_studio.foreign_wasm.turbo.job import TurboOptions
+    from nnjit_studio.foreign_wasm.turbo.kept import make_turbo
+
+    options = TurboOptions(target=_engine(model), no_sandbox=model.page.sandbox.asked_off)
     with model.page.cancellable("Making the faster module", on_phase) as note:
-        return make_turbo(peer.module, _options(model), note)
+        return make_turbo(peer.module, options, note)
 
 
 def faster_module(model: ModelOnPage, peer: Peer) -> Path | None:
     """The faster form of ONNX Runtime Web's module if it was made before."""
+    from nnjit_studio.foreign_wasm.turbo.job import TurboOptions
+    from nnjit_studio.foreign_wasm.turbo.kept import made_before
+
+    options = TurboOptions(target=_engine(model), no_sandbox=model.page.sandbox.asked_off)
     try:
-        return made_before(peer.module, _options(model))
+        return made_before(peer.module, options)
     except TargetError:  # without an engine none was made
         return None
 
 
-def _options(model: ModelOnPage) -> TurboOptions:
-    """Measured in Chromium, whose engine the embedded view shares, or in Node."""
+def _engine(model: ModelOnPage) -> str:
+    """Where it is measured: Chromium, whose engine the embedded view shares, or Node."""
     browser = _sampler(model.page.target)
-    target = browser.name if browser else "node"
-    return TurboOptions(target=target, no_sandbox=model.page.sandbox.asked_off)
+    return browser.name if browser else "node"
 
 
 def _held(module: Path | None, folder: Path) -> Path | None:
@@ -184,6 +187,9 @@ def _profiled(
     model: ModelOnPage, run: RefusedRun, case: Case, peer: Peer, visits: Visits
 ) -> Iterator[RefusedRun]:
     """The run with its times by node, then by function."""
+    from nnjit_studio.foreign_wasm.inspection.hotspots.pages import Sampling
+    from nnjit_studio.foreign_wasm.inspection.hotspots.runtimes import sample_case
+
     page = model.page
     running = [e for e in case.entries if (row := run.verdict.row(e.name)) and row.ms]
     for entry in running:

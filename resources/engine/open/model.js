@@ -28,7 +28,8 @@ export class OpenModel {
     const key = this.dims.map(({ name }) => dims[name]).join();
     const one = made.get(key) ?? make();
     made.delete(key);
-    for (const oldest of made.keys()) if (made.size >= MOST) made.delete(oldest);
+    const [oldest] = made.keys();
+    if (made.size >= MOST) made.delete(oldest);
     made.set(key, one);
     return one;
   }

@@ -16,6 +16,7 @@ from PySide6.QtGui import QImage
 
 from nnjit_studio.errors import ModelError, UserError
 from nnjit_studio.tuner.events import Finished
+from nnjit_studio.ui.startup import app
 from nnjit_studio.ui.startup import immortal_constants as singletons
 from nnjit_studio.ui.startup.app import Script, run_studio
 from nnjit_studio.ui.startup.garbage_collector import GarbageCollector
@@ -60,6 +61,46 @@ def test_a_picture_in_an_impossible_folder_ends_the_script_too(
 ):
     with pytest.raises(UserError, match="could not be written"):
         script(workbench, model_file, screenshot=model_file / "window.png")
+
+
+def test_the_first_picture_waits_for_no_view(qapp, workbench, monkeypatch):
+    """A model and the views of docks come after it."""
+    before = []
+    painted = app._FirstPicture._painted
+
+    def look(picture):
+        docks = picture.parent().docks
+        before.append({key for key, dock in docks.items() if dock.made is not None})
+        painted(picture)
+
+    monkeypatch.setattr(app._FirstPicture, "_painted", look)
+    script(workbench, None, tune_seconds=None)
+    assert before == [{"tuning"}]  # which knows the budget
+
+
+def test_a_window_that_nobody_sees_begins_too(qapp, workbench, model_file, monkeypatch):
+    monkeypatch.setattr(app._FirstPicture, "eventFilter", lambda *_: False)
+    monkeypatch.setattr(app, "UNSEEN_MS", 20)
+    script(workbench, model_file)
+    assert workbench.tuned_seconds == [3.0]
+
+
+def test_the_first_picture_needs_no_library_of_views_and_jobs():
+    """They took a fifth of the time to it."""
+    code = """
+        import sys
+        import nnjit_studio.cli.studio
+        import nnjit_studio.ui.page.host
+        import nnjit_studio.ui.page.visits
+        import nnjit_studio.ui.startup.app
+        print(*sys.modules)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    loaded = set(subprocess.run(command, capture_output=True, text=True).stdout.split())
+    assert "nnjit_studio.ui.window.main_window" in loaded
+    later = {"pyqtgraph", "onnx", "scipy", "jinja2", "httpx2", "segno", "cryptography.x509", "tvm",
+             "nnjit_studio.ui.wasm.dock", "nnjit_studio.foreign_wasm.turbo.job"}  # fmt: skip
+    assert loaded.isdisjoint(later)
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="Python's constants are immortal")

@@ -2,7 +2,8 @@
 
 import pytest
 from click.testing import CliRunner
-from gui_window import wait_job
+from gui_fakes import engine_label, finish
+from gui_window import StudioWindow, wait_job
 from PySide6.QtCore import QSettings
 
 from nnjit_studio.cli.main import cli
@@ -45,6 +46,22 @@ def test_the_list_of_recent_models_comes_back(window, tmp_path):
     window.actions_by_id["undo"].trigger()
     names = [path.name for path in recent.recent(window.settings)]
     assert names == ["c.onnx", "b.onnx", "a.onnx"]
+
+
+def test_views_that_waited_are_made_one_after_the_other(qtbot, workbench, settings):
+    window = StudioWindow(workbench, engine_label, settings)
+    qtbot.addWidget(window, before_close_func=lambda w: finish(qtbot, workbench, w))
+    window.docks.wait()
+    window.show()
+
+    def made():
+        return {key for key, dock in window.docks.items() if dock.made is not None}
+
+    assert window.docks["graph"].seen and made() == {"tuning"}
+    assert window.space and made() == {"tuning", "space"}  # as soon as it is asked for
+    window.docks.begin()
+    assert made() == {"graph", "tuning", "space"}
+    qtbot.waitUntil(lambda: made() == {"graph", "tuning", "space", "rounds"})
 
 
 def test_what_is_behind_a_tab_is_made_when_it_is_seen(window):

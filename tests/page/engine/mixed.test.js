@@ -5,7 +5,7 @@ import { GpuEngine } from "../../../resources/engine/gpu/engine.js";
 import { MixedEngine } from "../../../resources/engine/gpu/mixed/engine.js";
 import { openNative } from "../../../resources/engine/gpu/native/device.js";
 import { fakeGpu } from "../fake_gpu.js";
-import { addKernel, f32, floats, header } from "../wasm.js";
+import { addKernel, doubleKernel, f32, floats, header } from "../wasm.js";
 
 const view = (bytes) => new Float32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4);
 const kernels = { mul: ([x, w, y]) => view(y).set(view(x).subarray(0, 3).map((v, i) => v * view(w)[i])) };
@@ -70,6 +70,16 @@ test("segments run in their order on both devices, and give the outputs of the w
   assert.deepEqual(outputs.map(({ name, data }) => [name, floats(data)]), [["y", [10, 40, 90]], ["u", [200, 2400, 10800]]]);
   assert.deepEqual([runs_ms.length, device.counters.waits - before], [2, 4], "one readback for each GPU segment");
   assert.ok(engine.memoryBytes > 65536, "of Wasm and of the GPU");
+});
+
+test("where the GPU refuses a kernel, Wasm keeps its own too", async () => {
+  const { engine } = await ready();
+  const ours = { ...header("add", 3), tier: "simd128" };
+  await engine.register([onGpu(), { ...ours, bytes: addKernel }]);
+  const before = (await engine.infer(input)).outputs.map(({ data }) => floats(data));
+  const refused = { ...onGpu(), sha256: "other", bytes: new TextEncoder().encode(new TextDecoder().decode(onGpu().bytes).replace('"mul"', '"gone"')) };
+  await assert.rejects(engine.register([{ ...ours, bytes: doubleKernel }, refused]), { code: "gpu-kernel" });
+  assert.deepEqual((await engine.infer(input)).outputs.map(({ data }) => floats(data)), before);
 });
 
 test("taps and times are those of the whole plan's steps", async () => {

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Engine } from "../../../resources/engine/engine.js";
+import { OpenModel } from "../../../resources/engine/open/model.js";
 import { Sizes } from "../../../resources/engine/open/sizes.js";
 import { dimsOf, scalarOf, textOf, valueOf } from "../../../resources/engine/open/size.js";
 import { bindCalls, execute } from "../../../resources/engine/steps.js";
@@ -19,6 +20,31 @@ async function ready() {
 }
 
 const x = (/** @type {number[]} */ shape, /** @type {number} */ length) => ({ name: "x", dtype: "f32", shape, data: f32(...Array.from({ length }, (_, i) => i)) });
+
+test("a size that is kept is found without a walk through the others, and the one used longest ago goes", () => {
+  /** @type {OpenModel<number>} */
+  const model = new OpenModel(/** @type {any} */ (plan()));
+  let made = 0;
+  const at = (/** @type {number} */ n) => model.kept({ n }, () => ++made);
+  for (let n = 1; n <= 128; n++) at(n);
+  at(1);
+  const { keys } = Map.prototype;
+  let walked = 0;
+  model.made.keys = function* () {
+    for (const key of keys.call(this)) {
+      walked++;
+      yield key;
+    }
+  };
+  at(1);
+  assert.deepEqual([made, walked, model.made.size], [128, 1, 128]);
+  at(129);
+  assert.deepEqual([made, walked, model.made.size], [129, 2, 128]);
+  at(1);
+  assert.equal(made, 129, "it was used last");
+  at(2);
+  assert.equal(made, 130, "it was used longest ago");
+});
 
 test("any size runs, and comes back to one that ran before", async () => {
   const { engine } = await ready();

@@ -10,7 +10,7 @@ from nnjit_studio.wasm_file.cursor import Cursor
 from nnjit_studio.wasm_file.instructions import CODES
 from nnjit_studio.wasm_file.module import Module, Section
 from nnjit_studio.wasm_file.parts import END, value_type
-from nnjit_studio.wasm_file.tokens import FAST
+from nnjit_studio.wasm_file.tokens import fast
 
 _PASSIVE, _EXPLICIT, _EXPRESSIONS = 1, 2, 4
 """Bits of an element segment's form (core spec, 5.5.12)."""
@@ -66,7 +66,7 @@ def _expression(cursor: Cursor) -> list[int]:
     """The functions that a constant expression refers to."""
     found: list[int] = []
     while True:
-        match = FAST.match(cursor.data, cursor.at, cursor.end)
+        match = fast().match(cursor.data, cursor.at, cursor.end)
         if match is None:
             raise WasmError("An element segment of the module is not understood.")
         cursor.at = match.end()

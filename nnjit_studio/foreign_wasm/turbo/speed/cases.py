@@ -13,11 +13,14 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
+from nnjit_studio.compiler.onnx_file.check import load_model
 from nnjit_studio.compiler.onnx_file.native import native_session
-from nnjit_studio.errors import UserError
-from nnjit_studio.model.feeds import session_feeds
+from nnjit_studio.errors import ModelError, UserError
+from nnjit_studio.model.feeds import Feeds, session_feeds
 from nnjit_studio.samples.small import port, save_model
 from nnjit_studio.samples.zoo import MODELS, write_model
+from nnjit_studio.support.limits import seconds_for
+from nnjit_studio.support.readers import Ended, spread
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ def case_of(name: str, folder: Path) -> Case:
     ------
     UserError
         When there is no such name or file.
+    ModelError
+        When the file cannot be read, or not within the limits.
     """
     path = folder / f"{name}.onnx"
     if name in PRODUCTS:
@@ -81,7 +86,7 @@ def case_of(name: str, folder: Path) -> Case:
     if name == DETECTOR:
         return _model(name, _detector(path))
     if Path(name).is_file():
-        return _model(Path(name).stem, Path(name))
+        return Case(Path(name).stem, Path(name), _feeds_of_file(Path(name)))
     raise UserError(
         f"There is no case {name!r}.", f"Use {', '.join((*KERNELS, 'minilm', DETECTOR, *MODELS))}."
     )
@@ -128,5 +133,18 @@ def _detector(path: Path) -> Path:
 
 
 def _model(name: str, path: Path) -> Case:
-    feeds: dict[str, NDArray[Any]] = session_feeds(native_session(path), {})
-    return Case(name, path, feeds)
+    return Case(name, path, _feeds(path))
+
+
+def _feeds_of_file(path: Path) -> Feeds:
+    """Inputs of a stranger's model: a process with limits opens it."""
+    try:
+        (feeds,) = spread(_feeds, [path], seconds_for(path.stat().st_size))
+    except Ended as e:
+        raise ModelError(f"Reading {path.name!r} {e}.", e.hint) from e
+    return feeds
+
+
+def _feeds(path: Path) -> Feeds:
+    load_model(path)  # says in words what is wrong with it
+    return session_feeds(native_session(path), {})

@@ -67,7 +67,7 @@ export class MixedEngine {
   }
 
   /**
-   * Replaces the kernels of the named workloads, those of both sides by their tiers.
+   * Replaces the kernels of the named workloads, those of both sides by their tiers; none of them where the GPU refuses one.
    * @param {NewKernel[]} kernels
    * @param {{only?: boolean}} [options] `only` drops all other kernels
    */
@@ -75,8 +75,8 @@ export class MixedEngine {
     return this.#exclusive(async () => {
       const ours = kernels.filter(({ tier }) => tier && !tier.startsWith("wgsl"));
       const theirs = kernels.filter((kernel) => !ours.includes(kernel));
+      const { pipeline_ms } = await this.#gpu.register(theirs, options); // first: it may refuse them
       const { repack_ms } = ours.length || options?.only ? await this.#wasm.register(ours, options) : { repack_ms: 0 };
-      const { pipeline_ms } = await this.#gpu.register(theirs, options);
       return { repack_ms, pipeline_ms, memory_bytes: this.memoryBytes };
     });
   }

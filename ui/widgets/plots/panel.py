@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyqtgraph as pg
 from numpy.typing import NDArray
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor, QPainter, QPen, QResizeEvent
+from PySide6.QtGui import QBrush, QColor, QPen, QResizeEvent
 from PySide6.QtWidgets import QLabel, QMenu, QToolButton
 
 from nnjit_studio.ui.widgets.labels import ElidedLabel, quiet
@@ -25,7 +24,7 @@ from nnjit_studio.ui.widgets.panel import (
     tool_button,
     vbox,
 )
-from nnjit_studio.ui.widgets.theme import Theme, mixed
+from nnjit_studio.ui.widgets.theme import Theme
 
 Array = NDArray[np.float64]
 Table = tuple[Sequence[str], Sequence[Sequence[object]]]
@@ -40,60 +39,24 @@ TICKS = [
 """Of logarithmic axes: pyqtgraph would label every digit between them, as powers."""
 
 
-class DirectAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
-    """An axis whose lines are filled rectangles, mixed with the ground beforehand.
-
-    The library's lines go through Qt's stroker and are blended pixel by pixel, 0.08 ms for each
-    line of the grid: two thirds of a pan step.
-    """
-
-    ground = QColor("white")
-    least = 0.0
-    """Between two ticks, such as 1 of what is counted."""
-    picture: Any
-
-    def tickSpacing(self, low: float, high: float, size: float) -> list[tuple[float, float]]:
-        found = super().tickSpacing(low, high, size)
-        return [(gap, at) for gap, at in found if gap >= self.least] or [(self.least, 0.0)]
-
-    def paint(self, p: QPainter, opt: object, widget: object) -> None:
-        if self.style["tickFont"]:
-            p.setFont(self.style["tickFont"])
-        if self.picture is None:  # the library says so that it has changed
-            self.picture = self.generateDrawSpecs(p) or ()
-        if self.picture:
-            self.drawPicture(p, *self.picture)
-
-    def drawPicture(self, p: QPainter, axis: Any, ticks: Sequence[Any], texts: Any) -> None:
-        for line, start, end in (axis, *ticks):
-            x, y, to_x, to_y = (round(v) for v in (start.x(), start.y(), end.x(), end.y()))
-            width, height = max(1, abs(to_x - x)), max(1, abs(to_y - y))
-            p.fillRect(min(x, to_x), min(y, to_y), width, height, self._mixed(line.color()))
-        p.setPen(self.textPen())
-        p.setClipRect(self.boundingRect().toAlignedRect())
-        for rect, flags, words in texts:
-            p.drawText(rect, int(flags), words)
-
-    def _mixed(self, colour: QColor) -> QColor:
-        return mixed(colour, self.ground, colour.alphaF())
-
-
 class PlotPanel(Panel):
     """A plot with a button bar and a sentence while it is empty."""
 
     def __init__(self, title: str, x: str, y: str, y_units: str, empty: str, theme: Theme) -> None:
+        from nnjit_studio.ui.widgets.plots.axis import DirectAxis  # loads the plot library
+
         super().__init__()
         self.theme = theme
         self._axis_names = {"bottom": (x, ""), "left": (y, y_units)}
         axes = {side: DirectAxis(side) for side in ("bottom", "left")}
         # Without the menu from the start: building it takes 20 ms of each plot.
-        plot = pg.PlotWidget(background=theme.surface, axisItems=axes, enableMenu=False)
+        plot = self.pg.PlotWidget(background=theme.surface, axisItems=axes, enableMenu=False)
         self.plot = named(plot, title)
         # Else the panel and the dock below are painted first, with every step of a pan.
         self.plot.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.plot.hideButtons()
         self.plot.setAccessibleDescription("The table of the lite space shows the same figures.")
-        self.item: pg.PlotItem = self.plot.getPlotItem()
+        self.item: Any = self.plot.getPlotItem()
         self.item.showGrid(x=True, y=True, alpha=0.15)
         self.item.getViewBox().setDefaultPadding(0.04)
         for side in axes:
@@ -118,6 +81,14 @@ class PlotPanel(Panel):
         self._zoomed = False
         self.item.getViewBox().sigRangeChangedManually.connect(self._keep_view)
         self.label_axes()
+
+    @property
+    def pg(self) -> Any:
+        """The plot library. The first plot loads it: that takes a fifth of a start of the program,
+        and its first picture has no plot."""
+        import pyqtgraph
+
+        return pyqtgraph
 
     def _dress_axis(self, axis: Any) -> None:
         axis.setStyle(tickFont=scaled_font(self.font(), 0.85), hideOverlappingLabels=True)
@@ -216,13 +187,18 @@ def steps(x: Array, y: Array) -> tuple[Array, Array]:
 
 
 def pen(colour: str, width: float, dash: Sequence[float] = ()) -> QPen:
-    made: QPen = pg.mkPen(QColor(colour), width=width)
+    made = QPen(QColor(colour), width)
+    made.setCosmetic(True)  # as wide on the screen, however the plot is stretched
     if dash:
         made.setDashPattern(list(dash))
     return made
 
 
-def use_log_axes(item: pg.PlotItem) -> None:
+def brush(colour: str) -> QBrush:
+    return QBrush(QColor(colour))
+
+
+def use_log_axes(item: Any) -> None:
     """Draw both axes in powers of ten, with plain numbers."""
     item.setLogMode(x=True, y=True)
     for side in ("bottom", "left"):
