@@ -3,12 +3,15 @@
 import html.parser
 import json
 import math
+import os
 import re
+import subprocess
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import PATIENCE_S
 
 from nnjit_studio.analysis.line_plot import Series, line_plot, nice_ticks
 from nnjit_studio.analysis.report import (
@@ -19,6 +22,7 @@ from nnjit_studio.analysis.report import (
     write_report,
 )
 from nnjit_studio.analysis.session_events import short_name
+from nnjit_studio.engine.browsers.browsers import find, is_root
 from nnjit_studio.errors import UserError
 from nnjit_studio.records.gain import TOO_BUSY, ModelGain
 from nnjit_studio.records.outcomes import NOT_TOLD_APART
@@ -218,6 +222,31 @@ def test_a_report_needs_nothing_from_outside(tmp_path: Path) -> None:
     assert "url(" not in text
     assert "@import" not in text
     assert "prefers-color-scheme: dark" in text
+
+
+@pytest.mark.chromium
+def test_no_table_is_cut_at_a_width_of_1000(tmp_path: Path) -> None:
+    """The column of settings was."""
+    if os.environ.get("NNJIT_SKIP_CHROMIUM") == "1":
+        pytest.skip("NNJIT_SKIP_CHROMIUM=1")
+    look = """<script>
+        for (const details of document.querySelectorAll("details")) details.open = true;
+        const tables = [...document.querySelectorAll(".scroll")];
+        const cut = tables.map((e) => e.scrollWidth - e.clientWidth);
+        document.documentElement.dataset.cut = cut.join();
+    </script>"""
+    text = write(tmp_path, session())
+    page = tmp_path / "looked_at.html"
+    page.write_text(re.sub("<meta http-equiv=[^>]*>", "", text) + look, "utf-8")
+    browser, sandbox = find("chromium"), ["--no-sandbox"] * is_root()
+    done = subprocess.run(
+        [browser.path, *sandbox, "--headless", "--disable-gpu", "--window-size=1000,800",
+         f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page.as_uri()],
+        capture_output=True, text=True, timeout=PATIENCE_S,
+    )  # fmt: skip
+    found = re.search('data-cut="([^"]*)"', done.stdout)
+    assert found, done.stderr
+    assert set(found[1].split(",")) == {"0"}
 
 
 def test_equal_events_give_equal_bytes(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 ``python tests/walk/any_size.py MODEL --runs NAME`` (of lengths, texts or .npz beside it)
 measures the sizes that stand for the file's, compares them with bundles for one size, tunes, and
-leaves pictures at three sizes of the window, light and dark.
+leaves pictures at three sizes of the window, light and dark. With ``--screenshots`` it measures the
+sizes alone, and puts two pictures of 1280x720 into docs/screenshots.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hands import Hands
+    from PySide6.QtWidgets import QPushButton
+
+    from nnjit_studio.ui.profile.sizes import SizesView
 
 SIZES = ((1280, 720), (1600, 1000), (800, 490))
 IMPORT_S, MEASURE_S = 300.0, 600.0
@@ -25,11 +29,12 @@ def main() -> int:
     parser.add_argument("model", type=Path)
     parser.add_argument("--runs", default="", help="a file beside the model")
     parser.add_argument("--out", type=Path, default=Path("out/walk"))
+    parser.add_argument("--screenshots", action="store_true", help="those of docs/screenshots")
     given = parser.parse_args()
     import hands
 
     with hands.as_a_stranger() as home:
-        walk = Walk(given.out.absolute(), given.model.absolute(), given.runs)
+        walk = Walk(given.out.absolute(), given.model.absolute(), given.runs, given.screenshots)
         try:
             hands.in_window(walk.go, Path(home) / "kernels.db", compares=True)
         except hands.NotReached as error:
@@ -41,8 +46,8 @@ def main() -> int:
 class Walk:
     """The stations, in order."""
 
-    def __init__(self, out: Path, model: Path, runs: str) -> None:
-        self.out, self.model, self.runs = out, model, runs
+    def __init__(self, out: Path, model: Path, runs: str, screenshots: bool) -> None:
+        self.out, self.model, self.runs, self.screenshots = out, model, runs, screenshots
         self.begun_s = time.monotonic()
 
     def reached(self, station: str, words: str) -> None:
@@ -63,6 +68,9 @@ class Walk:
         place = panel.tabs.indexOf(view)
         hands.click(bar, bar.tabRect(place).center())
         self.reached("proposed", f"{view.dimension.currentText()}: {view.field.text()}")
+        if self.screenshots:
+            self.measure(hands, view, view.button)
+            return self.shoot_for_docs(hands)
         self.shoot(hands, "asked")
         if self.runs:
             hands.click(view.files_button)
@@ -71,13 +79,30 @@ class Walk:
             self.reached("recorded", f"{view.runs.text()}; {view.caption.text()}")
         for button in (view.button, view.tune_button):
             hands.click(view.alone)  # with the first alone: it takes an import of each size
-            hands.click(button)
-            hands.wait(500)
-            hands.idle("the sizes are measured", MEASURE_S)
-            self.reached(button.text(), view.caption.text())
-            rows = range(view.table.model.rowCount())
-            print(view.table.as_text(rows, "markdown"), flush=True)
+            self.measure(hands, view, button)
             self.shoot(hands, "tuned" if button is view.tune_button else "measured")
+
+    def measure(self, hands: Hands, view: SizesView, button: QPushButton) -> None:
+        hands.click(button)
+        hands.wait(500)
+        hands.idle("the sizes are measured", MEASURE_S)
+        self.reached(button.text(), view.caption.text())
+        print(view.table.as_text(range(view.table.model.rowCount()), "markdown"), flush=True)
+
+    def shoot_for_docs(self, hands: Hands) -> None:
+        from screenshots import pack
+
+        window = hands.window
+        window.resize(*SIZES[0])
+        hands.wait(200)
+        window.docks.reset()
+        window.docks.show("profile")
+        for theme in ("dark", "light"):
+            window.menus.choose_theme(theme)
+            hands.wait(700)  # the page draws itself a little later
+            raw = self.out / f"profile-sizes-{theme}.png"
+            hands.picture(raw)
+            pack(raw, Path("docs/screenshots") / raw.name)
 
     def shoot(self, hands: Hands, name: str) -> None:
         window = hands.window
