@@ -173,12 +173,12 @@ class Numbers:
 
     @cached_property
     def _windows(self) -> Numbers:
-        """With what windows make of maps, where no sample told two such apart, and what strided
-        ones of one element see: the last place of two is none."""
+        """With what windows make of maps, where no sample told two such apart, and what they see of
+        them: the last places may be left over."""
         atoms = dict(self._plain._atoms if self._plain else self._given)
         lines = [(v, f) for v, f in atoms.items() if len(f.dims) == 1]
-        for v, f in lines:
-            atoms.setdefault(tuple(2 * n - 1 for n in v), f * 2 - 1)
+        for (shift, by), (v, f) in itertools.product(dict.fromkeys(((1, 2), *self._places)), lines):
+            atoms.setdefault(tuple(by * n - shift for n in v), f * by - shift)
         seen: dict[Vector, Size] = {}
         unclear: set[Vector] = set()  # no sample tells which of two it is
         for (v, f), (shift, by) in itertools.product(lines, self._places):

@@ -20,10 +20,11 @@ from nnjit_studio.compiler.any_size.arrays import made_arrays, open_dims
 from nnjit_studio.compiler.any_size.checked import Compiled, checked
 from nnjit_studio.compiler.any_size.constants import Prefix, made_constants, outline, whole_tables
 from nnjit_studio.compiler.any_size.fit import Fit, Numbers, Vector
+from nnjit_studio.compiler.any_size.imported_sizes import IMPORTS, sizes_to_import
 from nnjit_studio.compiler.any_size.inputs import Feeds, Sizes, sizes_of
 from nnjit_studio.compiler.any_size.narrower import narrower
 from nnjit_studio.compiler.any_size.open_form import families, open_form
-from nnjit_studio.compiler.any_size.probe import IMPORTS, Probe, Trial, probe, sizes_to_import
+from nnjit_studio.compiler.any_size.probe import Probe, Trial, probe
 from nnjit_studio.compiler.any_size.refusal import DIFFERENT_STEPS, reason, refused
 from nnjit_studio.compiler.any_size.tables import bounded, ends_of, rows_of
 from nnjit_studio.compiler.any_size.unified import Unified, unify
@@ -210,7 +211,7 @@ def import_any(
         plan = replace(form.plan, weights_bytes=importer.store.nbytes)
         fixed = variant.found.fixed
         made = Compiled(plan, form.kernels, weights_file, trial, fixed, half_weights, on_phase)
-        plan, notes = checked(made, form.ends)
+        plan, notes = checked(made, (*form.ends, *variant.found.far(trial)))
         return AnySize(plan, form.kernels, (*form.notes, *notes))
 
     made = _opened(importer, trial, found, feeds, compiled)

@@ -8,9 +8,8 @@ at these are what formulas are made from.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,11 +22,8 @@ from nnjit_studio.compiler.any_size.inputs import (
     Feeds,
     Sizes,
     apart,
-    far_size,
     input_shapes,
-    random_size,
     replaced,
-    size_of_kind,
     sizes_of,
     stretched,
     sum_of,
@@ -44,18 +40,15 @@ from nnjit_studio.model.size import LARGEST, Dim, Size
 Shapes = Mapping[str, tuple[int, ...]]
 
 SAMPLES = 10
-IMPORTS = 4
-"""Sizes at which a model is imported: three decide a formula, the fourth may refuse it."""
-EVEN = 2
-"""Even sizes behind odd ones."""
-_DRAWN = 40
-_SCALES = (1, 2, 4, 8, 16, 32, 64)
 _ENOUGH = 8
 _TRIES = 60
 _STEPS = (1, 2, 4, 8, 16, 32, 64)
 _RESIDUES = 8
 _LARGEST = 2048
 """A table is not looked at beyond this size."""
+_TIMES, _REACH = 4, 257
+"""A far size is so many times that at hand, and at least so far above the smallest: beyond the
+strides of a network."""
 _APART = 512
 """Steps above the smallest size in which two formulas are looked for that differ."""
 _BLOCKS = 3
@@ -95,6 +88,13 @@ class Probe:
         fit.learn(self.vectors())
         return fit
 
+    def far(self, trial: Trial) -> list[Sizes]:
+        """Those of the samples with the largest size of a dimension, as far as they run."""
+        names = [dim.name for dim in self.dims]
+        largest = (max(self.samples, key=lambda sizes: sizes[name]) for name in names)
+        found = [{name: sizes[name] for name in names} for sizes in largest]
+        return [at for at in found if trial.runs({**self.fixed, **at})]
+
     def bounded(self, name: str, high: int) -> Probe:
         """The same with a largest size of a dimension."""
         dims = tuple(replace(d, high=high) if d.name == name else d for d in self.dims)
@@ -128,7 +128,29 @@ def probe(trial: Trial, feeds: Feeds) -> Probe:
     fixed = {d.name: d.low for d in dims if not d.step}
     samples, shapes = _samples(trial, opened, fixed, example)
     found = Probe(trial.inputs, opened, fixed, tuple(samples), tuple(shapes), trial.places)
-    return _told_apart(trial, found)
+    return _told_apart(trial, _with_far_sizes(trial, found, example))
+
+
+def _with_far_sizes(trial: Trial, found: Probe, example: Sizes) -> Probe:
+    """With a large size of each dimension that windows slide along, the others being small: what
+    is one place at all other samples, such as the last map's, may be several there."""
+    least = {d.name: min(sizes[d.name] for sizes in found.samples) for d in found.dims}
+    for dim in found.dims if found.samples else ():
+        if not any(f.dims == {dim} and f.is_rounded for f in found.fit().found.values()):
+            continue
+        n = min(max(_TIMES * example[dim.name], dim.low + _REACH), dim.high) // dim.step
+        while dim.step * n > max(sizes[dim.name] for sizes in found.samples):
+            at = {**least, dim.name: dim.step * n}
+            if len(set(at.values())) == len(at) and trial.runs({**found.fixed, **at}):
+                found = _with_sample(trial, found, at)
+                break
+            n = n * 3 // 4
+    return found
+
+
+def _with_sample(trial: Trial, found: Probe, at: Sizes) -> Probe:
+    shapes = trial.run({**found.fixed, **at}, trial.tensors)
+    return replace(found, samples=(*found.samples, at), shapes=(*found.shapes, shapes))
 
 
 def _told_apart(trial: Trial, found: Probe) -> Probe:
@@ -138,8 +160,7 @@ def _told_apart(trial: Trial, found: Probe) -> Probe:
         at = next((sizes for pair in fit.unclear if (sizes := _apart_at(trial, found, pair))), None)
         if at is None:
             break
-        shapes = trial.run({**found.fixed, **at}, trial.tensors)
-        found = replace(found, samples=(*found.samples, at), shapes=(*found.shapes, shapes))
+        found = _with_sample(trial, found, at)
     return found
 
 
@@ -339,55 +360,3 @@ def _drawn(dim: Dim, above: int, residue: int) -> int:
 def _rounds(node: onnx.NodeProto) -> bool:
     """``QuantizeLinear`` and its kin, ``QLinearMatMul``, ``QGemm``, ``QAttention``."""
     return "Quantize" in node.op_type or node.op_type.startswith(("QLinear", "QGemm", "QAttention"))
-
-
-def sizes_to_import(
-    found: Probe,
-    atoms: Sequence[Size],
-    example: Sizes,
-    odd: bool = False,
-    but: Set[int] = frozenset(),
-    seed: int = 1,
-) -> list[dict[str, int]]:
-    """Sizes at which no atom is 1 or always the same, and at which formulas that differ are told
-    apart. The last ones are large: what is one column of small sizes, and other code therefore, may
-    be several there. With ``odd`` these are odd, and even ones follow, without which
-    ``2 floordiv(n + 1, 2)`` is ``n + 1``."""
-    rng = random.Random(seed)
-    both = list(itertools.combinations(found.dims, 2))
-    best: tuple[int, list[dict[str, int]]] | None = None
-    for scale, _ in itertools.product(_SCALES, range(_DRAWN)):
-        drawn = [
-            {d.name: random_size(d, scale, rng) for d in found.dims} for _ in range(IMPORTS - 1)
-        ]
-        drawn.append({d.name: far_size(d, example[d.name], scale, rng) for d in found.dims})
-        if odd:
-            kinds = [1] * IMPORTS + [0] * EVEN
-            drawn = [
-                {d.name: size_of_kind(d, sizes[d.name], kind) for d in found.dims}
-                for sizes, kind in zip([*drawn, *drawn[-EVEN:]], kinds, strict=True)
-            ]
-        rows = [tuple(a.at(sizes) for sizes in drawn) for a in atoms]
-        apart = all(len(set(sizes.values())) == len(sizes) for sizes in drawn)
-        apart = apart and all(but.isdisjoint(row) for row in rows)
-        if not apart or any(min(row) < 2 or len(set(row)) == 1 for row in rows):
-            continue
-        alike = sum(_alike_rows(a, b) for a, b in itertools.combinations(rows, 2))
-        # The larger of two sizes is each of them somewhere.
-        orders = ({s[a.name] < s[b.name] for s in drawn} for a, b in both)
-        alike += sum(len(order) == 1 for order in orders)
-        # Of two or three places there is often other code.
-        alike += sum(n < 4 for sizes in drawn for n in sizes.values())
-        if best is None or alike < best[0]:
-            best = alike, drawn
-        if not alike:
-            break
-    if best is None:
-        raise ModelError("No sizes were found to import the model at.", "Fix its sizes with --dim.")
-    return best[1]
-
-
-def _alike_rows(a: Sequence[int], b: Sequence[int]) -> bool:
-    """Whether one is a multiple of the other plus a constant."""
-    x, y = [n - a[0] for n in a[1:]], [n - b[0] for n in b[1:]]
-    return all(p * y[0] == q * x[0] for p, q in zip(x, y, strict=True))

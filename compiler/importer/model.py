@@ -26,6 +26,7 @@ from nnjit_studio.compiler.tvm_adapter.byte_function import BYTE_FUNCTION
 from nnjit_studio.compiler.tvm_adapter.counting import COUNTING_OP
 from nnjit_studio.compiler.tvm_adapter.found import BOXES_OP, PLACES_OP
 from nnjit_studio.compiler.tvm_adapter.loops import LOOP_OP
+from nnjit_studio.compiler.tvm_adapter.open_sizes.nearest import NEAREST_OP
 from nnjit_studio.compiler.tvm_adapter.quantised import TABLE_PRODUCT
 from nnjit_studio.compiler.tvm_adapter.quantised_conv import INTEGER_CONV
 from nnjit_studio.compiler.tvm_adapter.recurrent import RECURRENT_OP
@@ -148,7 +149,7 @@ def with_known_operators(model: Any, half_weights: bool, imports: Import) -> Any
     imports.halves = "rounded" if half_weights else "exact" if has_halves(model) else ""
     model = MODEL_PASSES.run(model, imports)
     own = {BYTE_FUNCTION, INTEGER_CONV, TABLE_PRODUCT, RECURRENT_OP, LOOP_OP, COUNTING_OP, TREE_OP}
-    own |= {PLACES_OP, BOXES_OP}
+    own |= {PLACES_OP, BOXES_OP, NEAREST_OP}
     check.check_operators(model, tvm_adapter.supported_operators() | own)
     return model
 

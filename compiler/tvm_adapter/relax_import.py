@@ -18,7 +18,7 @@ from tvm.relax.frontend.onnx import onnx_frontend
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.onnx_file.arrays import array_of
 from nnjit_studio.compiler.onnx_file.budget import progress
-from nnjit_studio.compiler.tvm_adapter import folding, scans, unit_axes
+from nnjit_studio.compiler.tvm_adapter import folding, scans
 from nnjit_studio.compiler.tvm_adapter import kv_cache as cache
 from nnjit_studio.compiler.tvm_adapter.byte_function import BYTE_FUNCTION, ByteFunction
 from nnjit_studio.compiler.tvm_adapter.counting import (
@@ -42,6 +42,8 @@ from nnjit_studio.compiler.tvm_adapter.loops import (
     loop_program,
 )
 from nnjit_studio.compiler.tvm_adapter.nodes import DTYPES
+from nnjit_studio.compiler.tvm_adapter.open_sizes import unit_axes
+from nnjit_studio.compiler.tvm_adapter.open_sizes.nearest import NEAREST_OP, NearestBelow
 from nnjit_studio.compiler.tvm_adapter.origins import (
     NodeError,
     NumberingImporter,
@@ -107,6 +109,7 @@ _OWN_OPERATORS = {
     TREE_OP: TreeWalk,
     PLACES_OP: FoundPlaces,
     BOXES_OP: FoundBoxes,
+    NEAREST_OP: NearestBelow,
 }
 """Converters of the operators that the importer's own passes write."""
 

@@ -120,6 +120,11 @@ class Size:
                 found |= {atom} if isinstance(atom, Dim) else atom.a.dims | atom.b.dims
         return frozenset(found)
 
+    @property
+    def is_rounded(self) -> bool:
+        """Whether anything in it is a floor division, or the smaller or larger of two."""
+        return any(isinstance(atom, Apply) for monomial, _ in self.terms for atom in monomial)
+
     def at(self, sizes: Mapping[str, int]) -> int:
         """The number at the sizes of its dimensions, by name."""
         return sum(

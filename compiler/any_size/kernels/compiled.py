@@ -26,10 +26,10 @@ from nnjit_studio.compiler.any_size.kernels.samples import (
     Sample,
     blocks_far_off,
     draws,
-    has_whole_tiles,
     holds,
     is_padded,
     leaves_remainders,
+    leaves_tiles,
     leaves_vectors,
     told_dims,
 )
@@ -351,7 +351,7 @@ class _Maker:
                     continue
                 key, stage = loops_at(sizes), _STAGES * attempt // _DRAWS
                 if self.map is not None:  # its loops end alike at all sizes
-                    fits = has_whole_tiles(list(itertools.compress(key, own)), turn, stage // 2)
+                    fits = leaves_tiles(itertools.compress(key, own), turn, stage // 2, self.cuts)
                 elif wanted:
                     fits = fixed or stage > 1 or leaves_vectors(key)
                 else:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -102,12 +102,16 @@ def is_padded(extent: Size, other: Size) -> bool:
     return more is not None and more > 0
 
 
-def has_whole_tiles(extents: Sequence[int], turn: int, stage: int) -> bool:
-    """Whether the map is a whole number of tiles, which every third sample has to be: the others do
-    not tell ``ceil(n / tile)`` from ``n // tile + 1``. No extent is a power of two either, because
-    products by these are shifts, which is other code. Late stages take anything."""
-    whole = turn % 3 or all(n % _TILE == 0 for n in extents)
-    return stage > 1 or (bool(whole) and all(n & (n - 1) for n in extents))
+def leaves_tiles(map_: Iterable[int], turn: int, stage: int, cuts: Sequence[int]) -> bool:
+    """Whether the map is a whole number of tiles, which every third sample has to be, or one more
+    than tiles that are ``cuts`` wide, which every sixth has to: the others may not tell
+    ``ceil(n / tile)`` from ``n // tile + 1``, or from ``ceil((n - 1) / tile)``. No extent is a
+    power of two either, because products by these are shifts, which is other code. Late stages
+    take anything."""
+    extents, tile = list(map_), math.lcm(*cuts)
+    whole = turn % 3 or all(n % math.lcm(_TILE, tile) == 0 for n in extents)
+    more = turn % 6 != 1 or all(n % tile == 1 % tile for n in extents)
+    return stage > 1 or (bool(whole) and more and all(n & (n - 1) for n in extents))
 
 
 def blocks_far_off(at: Callable[[Sizes], Program], drawn: Sequence[Sizes]) -> list[int]:

@@ -9,7 +9,7 @@ import pytest
 
 from nnjit_studio.compiler.any_size.kernels import samples
 from nnjit_studio.compiler.any_size.kernels.compiled import any_size_kernel
-from nnjit_studio.compiler.any_size.kernels.samples import draws
+from nnjit_studio.compiler.any_size.kernels.samples import draws, leaves_tiles
 from nnjit_studio.compiler.ir.tensor_ir import Axis, Buffer, Call, Load, Program, Stage, Store, Var
 from nnjit_studio.model.size import Dim, size
 
@@ -40,3 +40,12 @@ def test_a_kernel_asks_once_for_the_program_of_a_size() -> None:
 
     made = any_size_kernel("p", at, [size(N)], [N])
     assert made.code and len(asked) == len(set(asked))
+
+
+@pytest.mark.parametrize("tile", [4, 12])
+def test_no_other_count_of_tiles_holds_at_all_samples(tile: int) -> None:
+    """Else a row is left out where a map is one row more than tiles."""
+    for wrong in (lambda n: n // tile + 1, lambda n: -(-(n - 1) // tile)):
+        alike = [n for n in range(34, 400) if wrong(n) == -(-n // tile)]
+        held = [any(leaves_tiles([n], turn, 0, [tile]) for n in alike) for turn in range(6)]
+        assert not all(held)

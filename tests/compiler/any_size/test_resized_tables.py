@@ -64,3 +64,32 @@ def test_a_number_over_a_size_is_a_quotient() -> None:
     scales = [float(np.float32(37 / n)) for n in at]
     assert Numbers({tuple(at): h}).quotient(scales) == (size(37), h)
     assert Numbers({tuple(at): h}).quotient([*scales[:3], scales[3] * 1.000001]) is None
+
+
+PYRAMID = """
+<ir_version: 9, opset_import: ["" : 17]>
+g (float[n, 1, h, w] x) => (float[n, 1, high, wide] y)
+<float[1, 1, 3, 3] k = {1, 2, 3, 4, 5, 6, 7, 8, 9}>
+{
+    fine = Conv<strides = [2, 2], pads = [1, 1, 1, 1]>(x, k)
+    coarse = Conv<strides = [2, 2], pads = [1, 1, 1, 1]>(fine, k)
+    size = Shape<start = 2>(fine)
+    some = Shape<start = 0, end = 2>(fine)
+    to = Concat<axis = 0>(some, size)
+    large = Resize<mode = "nearest", nearest_mode = "floor",
+        coordinate_transformation_mode = "asymmetric">(coarse, "", "", to)
+    y = Add(fine, large)
+}
+"""
+
+
+def test_a_map_is_resized_to_another_that_is_twice_as_large_or_one_less(tmp_path: Path) -> None:
+    """As a detector's pyramid is: the importer's own code of exactly twice is another one."""
+    at = [(1, 40, 60), (2, 41, 62), (1, 43, 58), (1, 64, 96), (3, 66, 45)]
+    sizes = [{"n": n, "h": h, "w": w} for n, h, w in at]
+
+    def image(size: dict[str, int]) -> dict[str, Any]:
+        return {"x": RNG.standard_normal((size["n"], 1, size["h"], size["w"])).astype(np.float32)}
+
+    made = checked(written(tmp_path, PYRAMID), tmp_path, sizes, image)
+    assert made.notes == () and {d.name: d.step for d in made.plan.dims} == {"n": 1, "h": 1, "w": 1}

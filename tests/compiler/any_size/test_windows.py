@@ -15,8 +15,9 @@ from run_plan import run_by_kernels
 from nnjit_studio.compiler.any_size import imports
 from nnjit_studio.compiler.any_size import probe as probing
 from nnjit_studio.compiler.any_size.fit import Numbers
+from nnjit_studio.compiler.any_size.imported_sizes import EVEN
 from nnjit_studio.compiler.any_size.imports import import_any, import_sizes
-from nnjit_studio.compiler.any_size.probe import EVEN, Probe, Trial, probe
+from nnjit_studio.compiler.any_size.probe import Probe, Trial, probe
 from nnjit_studio.compiler.any_size.runs.runner import OpenRunner
 from nnjit_studio.compiler.any_size.windows import windows
 from nnjit_studio.compiler.onnx_file.native import native_session
@@ -110,23 +111,41 @@ def test_a_pooling_with_half_windows_takes_any_size(
             np.testing.assert_allclose(got[name], wanted, atol=1e-4)
 
 
-def test_windows_that_samples_do_not_tell_apart_are_looked_at_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """At 33 to 40 and 448 rows floordiv(h + 31, 64) is floordiv(h + 63, 64)."""
+def halves(path: Path, last: NodeProto) -> Path:
+    """Five convolutions that halve a picture, and what follows."""
     half = {"v": np.ones((1, 1, 3, 3), np.float32)}
     nodes = [
         helper.make_node("Conv", [x, "v"], [y], strides=[2, 2], pads=[1] * 4)
         for x, y in itertools.pairwise("xabcde")
     ]
-    nodes.append(helper.make_node("MaxPool", ["e"], ["y"], kernel_shape=[2, 2], strides=[2, 2]))
-    path = save(tmp_path / "m.onnx", nodes, {"x": [1, 1, "h", 64]}, {"y": [None] * 4}, half)
+    return save(path, [*nodes, last], {"x": [1, 1, "h", 64]}, {"y": [None] * 4}, half)
+
+
+def test_a_last_map_of_one_row_at_small_sizes_has_more_at_large_ones(tmp_path: Path) -> None:
+    """As in a classifier of lines of text: no size below 97 tells that the pooling leaves rows."""
+    last = helper.make_node("MaxPool", ["e"], ["y"], kernel_shape=[2, 2], strides=[2, 2])
+    path, rng = halves(tmp_path / "m.onnx", last), np.random.default_rng(0)
+    inputs = [{"x": rng.standard_normal((1, 1, h, 64)).astype(np.float32)} for h in (48, 97, 300)]
+    for built, feeds in zip(
+        import_sizes(path, tmp_path / "w.bin", inputs).models, inputs, strict=True
+    ):
+        got = run_by_kernels(built, tmp_path / "w.bin", feeds, "simd128")["y"]
+        np.testing.assert_allclose(got, native_session(path).run(["y"], feeds)[0], rtol=1e-4)
+
+
+def test_windows_that_samples_do_not_tell_apart_are_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At 33 to 40 and 448 rows floordiv(h + 31, 64) is floordiv(h + 63, 64)."""
+    last = helper.make_node("MaxPool", ["e"], ["y"], kernel_shape=[2, 2], strides=[2, 2])
+    path = halves(tmp_path / "m.onnx", last)
     drawn = [{"h": h} for h in (38, 39, 40, 34, 33, 36, 35, 448)]
 
     def samples(trial: Trial, *_: object) -> object:
         return drawn, [trial.run(sizes, trial.tensors) for sizes in drawn]
 
     monkeypatch.setattr(probing, "_samples", samples)
+    monkeypatch.setattr(probing, "_with_far_sizes", lambda trial, found, example: found)
     feeds = {"x": np.ones((1, 1, 224, 64), np.float32)}
     found = probe(Trial(path, feeds), feeds)
     assert len(found.samples) > len(drawn) and not found.fit().unclear

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto
 
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
+from nnjit_studio.compiler.tvm_adapter.open_sizes.nearest import NEAREST_OP
 
 Array = NDArray[Any]
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16)
@@ -43,6 +44,11 @@ def resize(r: Rewriter) -> bool:
     how = _coordinates(r)
     if axes is None or how in _OTHERS or (mode != "nearest" and r.dtype(x) not in _FLOATS):
         return False
+    if r.open_sizes and mode == "nearest" and _is_sized(r, how):
+        resized = [d for d, a in enumerate(axes) if d > 1 or a.out != a.n]
+        sizes = [a.out for a in axes]
+        r.op(NEAREST_OP, x, out=r.node.output[0], sizes=sizes, axes=resized)
+        return True
     if all(_is_ratio(a) for a in axes) and not _is_special(r, axes, how):
         return False
     changed = [d for d, a in enumerate(axes) if a.out != a.n or not _is_ratio(a)]
@@ -51,6 +57,12 @@ def resize(r: Rewriter) -> bool:
         x = _sum_of_places(r, x, d, len(axes), places, weights)
     r.op("Identity", x, out=r.node.output[0])
     return True
+
+
+def _is_sized(r: Rewriter, how: str) -> bool:
+    """Whether places are a floor, and sizes are given, such as those of another map."""
+    floor = r.opset > 10 and r.attribute("nearest_mode", b"round_prefer_floor") == b"floor"
+    return floor and how == "asymmetric" and len(r.node.input) > 3
 
 
 def upsample(r: Rewriter) -> bool:
