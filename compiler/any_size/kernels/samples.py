@@ -27,6 +27,7 @@ SMALLEST = 34
 """Sizes are drawn from here on: all loops over them run, unrolled ones too."""
 _SPREAD = 360
 """How far above the smallest ones sizes are drawn, at least."""
+_KINDS = 3
 _TILE = 8
 """Most tiles divide maps of multiples of it."""
 _FAR = 64
@@ -103,15 +104,18 @@ def is_padded(extent: Size, other: Size) -> bool:
 
 
 def leaves_tiles(map_: Iterable[int], turn: int, stage: int, cuts: Sequence[int]) -> bool:
-    """Whether the map is a whole number of tiles, which every third sample has to be, or one more
-    than tiles that are ``cuts`` wide, which every sixth has to: the others may not tell
+    """Whether the map is a whole number of tiles, which every third sample has to be, or one of its
+    extents in turn is one more than tiles that are ``cuts`` wide: others may not tell
     ``ceil(n / tile)`` from ``n // tile + 1``, or from ``ceil((n - 1) / tile)``. No extent is a
     power of two either, because products by these are shifts, which is other code. Late stages
     take anything."""
     extents, tile = list(map_), math.lcm(*cuts)
-    whole = turn % 3 or all(n % math.lcm(_TILE, tile) == 0 for n in extents)
-    more = turn % 6 != 1 or all(n % tile == 1 % tile for n in extents)
-    return stage > 1 or (bool(whole) and more and all(n & (n - 1) for n in extents))
+    round_, kind = divmod(turn, _KINDS)
+    if kind:
+        whole = extents[(2 * round_ + kind - 1) % len(extents)] % tile == 1 % tile
+    else:
+        whole = all(n % (tile if round_ % 2 else _TILE) == 0 for n in extents)
+    return stage > 1 or (whole and all(n & (n - 1) for n in extents))
 
 
 def blocks_far_off(at: Callable[[Sizes], Program], drawn: Sequence[Sizes]) -> list[int]:

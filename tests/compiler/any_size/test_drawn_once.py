@@ -43,9 +43,15 @@ def test_a_kernel_asks_once_for_the_program_of_a_size() -> None:
 
 
 @pytest.mark.parametrize("tile", [4, 12])
-def test_no_other_count_of_tiles_holds_at_all_samples(tile: int) -> None:
+@pytest.mark.parametrize("place", range(3))
+def test_no_other_count_of_tiles_holds_at_all_samples(tile: int, place: int) -> None:
     """Else a row is left out where a map is one row more than tiles."""
+    others = range(34, 200)
     for wrong in (lambda n: n // tile + 1, lambda n: -(-(n - 1) // tile)):
-        alike = [n for n in range(34, 400) if wrong(n) == -(-n // tile)]
-        held = [any(leaves_tiles([n], turn, 0, [tile]) for n in alike) for turn in range(6)]
+        alike = [n for n in range(34, 200) if wrong(n) == -(-n // tile)]
+        held = []
+        for turn in range(6):
+            rows = ([m, m, m] for m in others)
+            maps = ([*row[:place], n, *row[place + 1 :]] for row in rows for n in alike)
+            held.append(any(leaves_tiles(each, turn, 0, [tile]) for each in maps))
         assert not all(held)
