@@ -31,7 +31,8 @@ def test_bundles_of_one_length_may_be_left_out(
                 {
                     "length": n, "samples_ms": samples, "memory": memory, "first_ms": 1.0,
                     "again_ms": [1.0] * 5, "differences": [0.0],
-                }
+                },
+                {"any": 4},
             )
             for n in sorted(job["lengths"])
         ]  # fmt: skip
