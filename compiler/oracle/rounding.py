@@ -110,8 +110,8 @@ def _known(error: Any, z: Array, finite: Array, poles: bool = False) -> Any:
         Whether an infinite result of finite operands is exact (division by zero).
     """
     whole = np.isfinite(z)
-    if whole.all() and np.isfinite(reach := np.abs(z) + error).all() and reach.max() < F32_OVERFLOW:
-        return error + TINY * ((error > 0) | (z != np.rint(z)))
+    if whole.all() and (np.abs(z) + error < F32_OVERFLOW).all():
+        return error + TINY * (finite & ((error > 0) | (z != np.rint(z))))
     error = np.where(np.isnan(error), np.inf, error)
     # An infinity or NaN that went in, without an error of its own, comes out for sure.
     passed = ~whole & (~finite | poles) & (error == 0)

@@ -18,7 +18,7 @@ const STABLE = 0.05;
 /**
  * How long a peer's threads may look for work after a call, with room to spare: meanwhile the next contender has not
  * got their cores. Two threads of ONNX Runtime Web take 16 ms or more. Of four, 40 ms are too few: the next one then
- * took 26 to 74 ms where it takes 10 to 29 after 200 ms (two models, four cores).
+ * took 24 to 74 ms where it takes 10 to 30 after 200 ms (two models, four cores).
  * @param {number} threads
  */
 const restMs = (threads) => (threads > 1 ? 12.5 * threads ** 2 : 0);
