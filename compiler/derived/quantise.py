@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,34 @@ BLOCK = 32
 """Elements of a weight with a common scale, in 4 bits."""
 WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Gather", "LSTM", "GRU")
 """Operators whose weights an import may round."""
-_QUIET = ("onnxruntime.quantization", "onnx_ir", "root")
+_LOUD = (
+    "root",
+    "onnx_ir",
+    "onnxruntime.quantization",
+    "onnxruntime.quantization.matmul_nbits_quantizer",
+)
+"""Loggers of the tools: a line for each node, and advice to call another tool first."""
 CHANNELS_OPSET = 13
 """Version of ONNX from which DequantizeLinear takes a scale for each channel."""
 HALF_SCALE = 2.0**10
 """As the importer's: weights are stored so many times as large."""
 
 
+@contextlib.contextmanager
+def _quiet_tools() -> Iterator[None]:
+    """Errors alone are logged; what others log afterwards is as before."""
+    loggers = [logging.getLogger(name) for name in _LOUD]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+@_quiet_tools()
 def dynamic(model: onnx.ModelProto) -> onnx.ModelProto:
     """Weights in i8 by channel; activations quantised as they come."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
@@ -35,6 +57,7 @@ def dynamic(model: onnx.ModelProto) -> onnx.ModelProto:
     )
 
 
+@_quiet_tools()
 def static(model: onnx.ModelProto, feeds: Mapping[str, NDArray[Any]]) -> onnx.ModelProto:
     """Weights in i8, activations in u8, their ranges measured on these inputs.
 
@@ -67,11 +90,11 @@ def static(model: onnx.ModelProto, feeds: Mapping[str, NDArray[Any]]) -> onnx.Mo
     )
 
 
+@_quiet_tools()
 def four_bit(model: onnx.ModelProto) -> onnx.ModelProto:
     """Weights of products in 4 bits, symmetric, a scale for each 32."""
     from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 
-    _silence()
     tool = MatMulNBitsQuantizer(model, block_size=BLOCK, is_symmetric=True, accuracy_level=4)
     tool.process()
     made: onnx.ModelProto = tool.model.model
@@ -93,7 +116,6 @@ def halved(model: onnx.ModelProto) -> tuple[onnx.ModelProto, int]:
 
 def _prepared(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with the shapes of its tensors, as the tools want it."""
-    _silence()
     return onnx.shape_inference.infer_shapes(model)
 
 
@@ -106,10 +128,3 @@ def _saved(write: Any) -> onnx.ModelProto:
         out = Path(folder) / "made.onnx"
         write(out)
         return onnx.load(str(out))
-
-
-def _silence() -> None:
-    """The tools log a line for each node, and advise to call another tool first."""
-    for name in _QUIET:
-        logging.getLogger(name).setLevel(logging.ERROR)
-    logging.getLogger("onnxruntime.quantization.matmul_nbits_quantizer").setLevel(logging.ERROR)
