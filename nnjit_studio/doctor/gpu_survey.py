@@ -62,7 +62,12 @@ def survey_browser(browser: Browser, no_sandbox: bool, gpu: str = "hardware") ->
         with (
             Hub() as hub,
             browsers.launch(
-                browser, hub.url, no_sandbox, on_exit=hub.report_lost, gpu=gpu
+                browser,
+                hub.url,
+                no_sandbox,
+                on_exit=hub.report_lost,
+                gpu=gpu,
+                pages=lambda: hub.pages,
             ) as running,
         ):
             flags = running.flags

@@ -1,4 +1,4 @@
-"""A kept browser whose page does not come; that of one that crashes is in test_browsers.py."""
+"""A browser whose page does not come; one that crashes is in test_browsers.py."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import pytest
 from fake_page import fake_page
 from waiting import PATIENCE_S, until
 
+from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.browsers.flags import Browser
 from nnjit_studio.engine.hub.hub import Hub
-from nnjit_studio.engine.runner import kept_page
+from nnjit_studio.engine.pages.opening import open_page
+from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.engine.runner.kept_page import keep_page
 from nnjit_studio.errors import TargetError
 
@@ -37,7 +39,7 @@ def test_a_browser_that_opens_no_page_is_started_again_once(
     silent: Browser, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whoever waits for the page hears nothing of it, and nobody counts a crash."""
-    monkeypatch.setattr(kept_page, "COMES_WITHIN_S", 0.5)
+    monkeypatch.setattr(browsers, "COMES_WITHIN_S", 0.5)
     before = set(threading.enumerate())
     with Hub() as hub:
         with keep_page(hub, silent, no_sandbox=True) as running:
@@ -66,7 +68,7 @@ def test_a_browser_whose_page_came_is_left_alone(
         return timer
 
     connected = threading.Event()
-    monkeypatch.setattr(kept_page, "_after", after)
+    monkeypatch.setattr(browsers, "after", after)
     with Hub() as hub, keep_page(hub, silent, no_sandbox=True) as running:
         first = running.pid
         with fake_page(hub):
@@ -78,7 +80,7 @@ def test_a_browser_whose_page_came_is_left_alone(
 def test_a_browser_that_cannot_be_started_again_is_told(
     silent: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_page, "COMES_WITHIN_S", 0.5)
+    monkeypatch.setattr(browsers, "COMES_WITHIN_S", 0.5)
     with (
         Hub() as hub,
         keep_page(hub, silent, no_sandbox=True),
@@ -86,3 +88,15 @@ def test_a_browser_that_cannot_be_started_again_is_told(
     ):
         silent.path.unlink()
         hub.wait_for_page(PATIENCE_S)
+
+
+def test_a_browser_that_opens_no_page_of_a_job_is_started_again_once(
+    silent: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browsers, "COMES_WITHIN_S", 0.5)
+    with PageServer({}) as server, open_page(server, silent, "page.html", True) as running:
+        first = running.pid
+        until(lambda: running.pid != first)
+        until(lambda: starts(silent) == 2)
+        assert server.message_within(1.0) is None, "nobody who waits hears of it"
+        assert starts(silent) == 2

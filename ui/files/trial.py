@@ -11,7 +11,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject
 
 from nnjit_studio.engine.browsers.browsers import find_all, is_root, launch
-from nnjit_studio.engine.browsers.flags import Browser
+from nnjit_studio.engine.browsers.flags import Browser, Extras
 from nnjit_studio.engine.pages.server import PageServer
 from nnjit_studio.ui.state.jobs import JobProblem, reader
 from nnjit_studio.ui.widgets.message_bar import MessageBar, Step
@@ -47,7 +47,9 @@ class Trials(QObject):
             held.extractall(folder)
         server = self._kept.enter_context(PageServer({"bundle": folder}))
         # As root no sandbox works, and the page is our own.
-        page = launch(browser, server.url("index.html", "bundle"), is_root(), headless=False)
+        page = launch(
+            browser, server.url("index.html", "bundle"), is_root(), extras=Extras(headless=False)
+        )
         self._kept.enter_context(page)
 
     def _refused(self, problem: JobProblem) -> None:

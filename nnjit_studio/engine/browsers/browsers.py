@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import platform
 import shutil
@@ -24,6 +25,12 @@ RESTARTS = 3
 RESTARTS_WITHIN_S = 60.0
 """A browser that crashes more often than so many times in so long is given up."""
 
+COMES_WITHIN_S = 20.0
+"""A page that did not come by then was lost on its way: a browser whose renderer or network
+process ends while it starts says nothing and runs on. Chromium's did so when its main process
+stood still for 18 s. With six busy processes on two cores a page takes 2 to 4 s."""
+LOGGER = logging.getLogger("nnjit.page")
+
 _VERSION_TIMEOUT_S = 10.0
 
 
@@ -42,8 +49,6 @@ class RunningBrowser:
     """How often it ended by itself."""
     end: Callable[[], None] = lambda: None
     """Kills it as if it had crashed."""
-    again: Callable[[], None] = lambda: None
-    """Starts another in its place, of which ``on_exit`` hears nothing unless that fails."""
 
 
 _COMMANDS = {
@@ -127,11 +132,11 @@ def launch(
     browser: Browser,
     url: str,
     no_sandbox: bool = False,
-    headless: bool = True,
     on_exit: Callable[[str], None] = lambda reason: None,
     gpu: str = "",
     on_return: Callable[[bool], None] | None = None,
     extras: Extras = NO_EXTRAS,
+    pages: Callable[[], int] | None = None,
 ) -> Iterator[RunningBrowser]:
     """Run a browser on ``url`` with a new profile; at the end kill it and remove both.
 
@@ -151,6 +156,9 @@ def launch(
         With it, a browser that ended by itself is started again; give it
         ``Hub.expect_page``. Gets True before each start, and False when the browser
         is given up, after :data:`RESTARTS` in :data:`RESTARTS_WITHIN_S` seconds.
+    pages
+        How often a page came. With it, a start that brings none within
+        :data:`COMES_WITHIN_S` is repeated once, which nobody who waits notices.
 
     Raises
     ------
@@ -172,8 +180,8 @@ def launch(
             session.call("url", url=url)
             yield RunningBrowser(browser, "", session.pid)
         return
-    how = HowToStart(no_sandbox, headless, gpu, extras)
-    keeper = _Keeper(browser, url, how, on_exit, on_return)
+    how = HowToStart(no_sandbox, gpu, extras)
+    keeper = _Keeper(browser, url, how, on_exit, on_return, pages)
     try:
         keeper.start()
         with ended_by_stop(keeper.end):
@@ -197,29 +205,50 @@ class _Keeper:
         how: HowToStart,
         on_exit: Callable[[str], None],
         on_return: Callable[[bool], None] | None,
+        pages: Callable[[], int] | None,
     ) -> None:
-        self.running = RunningBrowser(browser, "", end=self.end, again=self.again)
+        self.running = RunningBrowser(browser, "", end=self.end)
         self._url = url
         self._how = how
         self._on_exit = on_exit
         self._on_return = on_return
+        self._pages = pages
+        self._waiting: threading.Timer | None = None
         self._lock = threading.Lock()
         self._instance: Instance | None = None
         self._stopped = False
         self._starts: deque[float] = deque(maxlen=RESTARTS)
 
-    def start(self) -> None:
+    def start(self, once_more: bool = True) -> None:
+        """Start an instance, and ``once_more`` another if it brings no page in time."""
+        pages = self._pages
+        before = pages() if pages is not None else 0
         with self._lock:
             if self._stopped:
                 return
             self._instance = Instance(self.running.browser, self._url, self._how, self._ended)
             self.running.pid, self.running.profile = self._instance.pid, self._instance.profile
             self.running.flags = self._instance.flags
+            if once_more and pages is not None:
+                self._waiting = after(COMES_WITHIN_S, lambda: self._look(before))
+
+    def _look(self, before: int) -> None:
+        if self._pages is not None and self._pages() == before:
+            LOGGER.warning(
+                "%s did not open its page within %g s and is started again.",
+                self.running.browser.name, COMES_WITHIN_S,
+            )  # fmt: skip
+            self._replace()
+
+    def _expect_none(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
 
     def stop(self) -> None:
         with self._lock:
             self._stopped = True
             instance = self._instance
+        self._expect_none()
         if instance is not None:
             instance.stop()
 
@@ -228,7 +257,8 @@ class _Keeper:
             if self._instance is not None and not self._stopped:
                 self._instance.kill()
 
-    def again(self) -> None:
+    def _replace(self) -> None:
+        """Start another instance, of which ``on_exit`` hears nothing unless that fails."""
         with self._lock:
             instance = self._instance
         if instance is not None:
@@ -236,12 +266,13 @@ class _Keeper:
             with self._lock:
                 replaced = self._instance is not instance
             if not replaced:
-                self._start_again()
+                self._start_again(once_more=False)
 
     def _ended(self, reason: str) -> None:
         """On the thread that waits for the browser."""
         with self._lock:  # it may have ended before it was seen to start
             instance = self._instance
+        self._expect_none()
         self.running.crashes += 1
         self._on_exit(reason)
         if self._on_return is None:
@@ -260,13 +291,21 @@ class _Keeper:
         self._on_return(True)
         self._start_again()
 
-    def _start_again(self) -> None:
+    def _start_again(self, once_more: bool = True) -> None:
         try:
-            self.start()
+            self.start(once_more)
         except TargetError as error:
             self._on_exit(str(error))
             if self._on_return is not None:
                 self._on_return(False)
+
+
+def after(seconds: float, do: Callable[[], None]) -> threading.Timer:
+    """Do something later, unless the timer that is given is cancelled or the program ends."""
+    timer = threading.Timer(seconds, do)
+    timer.daemon = True
+    timer.start()
+    return timer
 
 
 def _look_for(name: str) -> Browser | None:

@@ -114,7 +114,7 @@ class Browser:
 
 @dataclass(frozen=True)
 class Extras:
-    """Additions to an ordinary start, for those that look into an engine.
+    """Differences from an ordinary start, for those that look into an engine or at a page.
 
     Attributes
     ----------
@@ -126,12 +126,15 @@ class Extras:
         Of Firefox.
     on_output
         Gets each line that the browser and its pages print, on a thread of its own.
+    headless
+        Without a window.
     """
 
     switches: tuple[str, ...] = ()
     preferences: Mapping[str, bool | int | str] = field(default_factory=dict)
     on_output: Callable[[str], None] | None = None
     firefox_switches: tuple[str, ...] = ()
+    headless: bool = True
 
 
 NO_EXTRAS = Extras()

@@ -36,7 +36,6 @@ class HowToStart:
     """``gpu`` is one of :data:`~nnjit_studio.engine.browsers.flags.GPU_MODES`."""
 
     no_sandbox: bool
-    headless: bool
     gpu: str
     extras: Extras = NO_EXTRAS
 
@@ -63,7 +62,7 @@ class Instance:
             page = _start_page(self.profile, url)
             firefox = browser.kind == "firefox"
             extra = how.extras.firefox_switches if firefox else how.extras.switches
-            start = how.no_sandbox, how.headless, how.gpu, extra
+            start = how.no_sandbox, how.extras.headless, how.gpu, extra
             command = command_line(browser, page, self.profile, *start)
             self._watch = _Watch(browser, command, how, on_exit)
         except BaseException:

@@ -36,5 +36,11 @@ def open_page(
     """
     address = server.url(page, room)
     return browsers.launch(
-        browser, address, no_sandbox, on_exit=server.fail, gpu=gpu, extras=extras
+        browser,
+        address,
+        no_sandbox,
+        on_exit=server.fail,
+        gpu=gpu,
+        extras=extras,
+        pages=lambda: len(server.served),
     )
