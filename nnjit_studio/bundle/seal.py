@@ -39,7 +39,7 @@ def write_seal(path: Path, signer: Ed25519PrivateKey | None = None) -> None:
         old = len(archive.comment)
     os.truncate(path, path.stat().st_size - old)
     key = signer.public_key().public_bytes_raw().hex() if signer else ""
-    length = len(_text("0" * 64, key, "0" * 128))
+    length = len(_text("0" * 64, key, "0" * 128 if signer else ""))
     with path.open("rb+") as file:
         file.seek(-2, 2)
         file.write(length.to_bytes(2, "little"))

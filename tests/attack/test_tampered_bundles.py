@@ -143,3 +143,12 @@ def test_files_that_are_no_keys_are_refused(tmp_path: Path, text: bytes) -> None
     (tmp_path / "signers.json").write_bytes(text)
     with pytest.raises(BundleError, match="known signers"):
         remembered("m", "0" * 64, tmp_path / "signers.json")
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_the_zip_tells_how_long_the_seal_is(bundle: Path, signed: bool) -> None:
+    """A wrong length makes ``unzip`` end with 1, and other readers refuse the file."""
+    write_seal(bundle, Ed25519PrivateKey.generate() if signed else None)
+    content = bundle.read_bytes()
+    end = content.rfind(b"PK\5\6")
+    assert int.from_bytes(content[end + 20 : end + 22], "little") == len(content) - end - 22
