@@ -78,14 +78,14 @@ class Saver:
 
         return writes
 
-    def tell_written(self, path: Path, steps: Sequence[Step] = ()) -> None:
-        """Say how large a file is that was written, with what can be done with it."""
+    def tell_written(self, path: Path, steps: Sequence[Step] = (), said: str = "") -> None:
+        """Say how large a file is that was written, with what can be done with it; ``said`` is
+        what else there is to know."""
         folder = QUrl.fromLocalFile(str(path.absolute().parent))
         show = ("Show in folder", lambda: QDesktopServices.openUrl(folder))
         size = text.nbytes(path.stat().st_size)
-        self._message.say(
-            f"Written: {path.name}, {size}.", "good", steps=(*steps, show), stays=True
-        )
+        words = f"Written: {path.name}, {size}. {said}".rstrip()
+        self._message.say(words, "good", steps=(*steps, show), stays=True)
 
     def offer(self, button: QPushButton, title: str, ending: str, write: Write) -> None:
         """Have a button ask for a file that is named after the model, and write it."""

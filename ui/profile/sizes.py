@@ -17,6 +17,7 @@ from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.profile.size_plot import Point, SizePlot
 from nnjit_studio.ui.state.jobs import Job, JobProblem, reader
+from nnjit_studio.ui.state.open_sizes import open_axes
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import caption
 from nnjit_studio.ui.widgets.panel import Panel, chooser, hbox, named, push_button, splitter, vbox
@@ -24,7 +25,7 @@ from nnjit_studio.ui.widgets.tables import Column, TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.workbench import jobs
 from nnjit_studio.workbench.inputs.histogram import Histogram, read_histogram, runs_at, typical
-from nnjit_studio.workbench.inputs.roles import Axis, axes_of, most_varied
+from nnjit_studio.workbench.inputs.roles import Axis, most_varied
 from nnjit_studio.workbench.jobs.sizes import SizesEffort
 
 JOB = "sizes"
@@ -262,9 +263,7 @@ class SizesView(Panel):
 
     def _open(self) -> None:
         """Offer the open dimensions of the file that is open now."""
-        model, survey = self._session.state.model, self._session.state.survey
-        known = model is not None and survey is not None and survey.path == model.path
-        self._axes = axes_of(survey) if survey is not None and known else ()
+        self._axes = open_axes(self._session.state)
         self.dimension.clear()
         for axis in most_varied(self._axes):
             self.dimension.addItem(axis.title, axis.name)

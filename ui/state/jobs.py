@@ -15,7 +15,7 @@ from nnjit_studio.errors import BugError, NnjitError, UserError
 from nnjit_studio.support.phases import OnPhase
 from nnjit_studio.ui.state.window_words import in_window
 from nnjit_studio.ui.widgets.worker import Worker
-from nnjit_studio.workbench import Workbench, jobs
+from nnjit_studio.workbench import ModelOnPage, Workbench, jobs
 
 EXAMINE = "examine"
 """The job that examines the machine; a model that is opened during it waits for its end."""
@@ -63,6 +63,39 @@ def export_bundle(out: Path) -> Job:
         f"Writing {out.name}",
         lambda bench, phase: bench.run(jobs.export, out, on_phase=phase),
     )
+
+
+@dataclass(frozen=True)
+class AnySizeBundle:
+    """A bundle for any size, and what a user should know of it."""
+
+    path: Path
+    notes: tuple[str, ...] = ()
+
+
+def export_any_size(out: Path) -> Job:
+    """Write a bundle of the open model's file that takes any size."""
+    return Job(
+        "export",
+        f"Writing {out.name} for any size",
+        lambda bench, phase: bench.run(any_size_bundle, out, on_phase=phase),
+    )
+
+
+def any_size_bundle(model: ModelOnPage, out: Path, on_phase: OnPhase) -> AnySizeBundle:
+    """Import the file of the open model once more, for any size, and write that.
+
+    Raises
+    ------
+    ModelError, UserError, BundleError
+        Also where a part of the model can be compiled for one size alone.
+    """
+    page, path = model.page, model.current.path
+    with page.cancellable("The export", on_phase) as phase, page.compiler_killed_on_cancel():
+        made = jobs.export_any_size(page, path, out, model.feeds, phase, webgpu=page.backend.is_gpu)
+    if made is None:
+        raise UserError("The file fixes all sizes.", "Export it for its own.")
+    return AnySizeBundle(*made)
 
 
 def export_report(out: Path) -> Job:

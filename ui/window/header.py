@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QFrame, QLabel, QProgressBar, QPushButton, QWidget
 from nnjit_studio.model.survey import Survey
 from nnjit_studio.records.estimate import Estimate
 from nnjit_studio.records.outcomes import FASTER, SLOWER
+from nnjit_studio.ui.state.open_sizes import sizes_here
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.state.state import SessionState
 from nnjit_studio.ui.widgets import text
@@ -180,8 +181,10 @@ class Header(QFrame):
             self.model.tip = str(model.path)
             tunable = sum(w.tunable for w in model.workloads)
             applied = [f"in use: {', '.join(state.applied)}"] if state.applied else []
+            here = sizes_here(state)
             facts = [
                 *applied,
+                *([here] if here else []),
                 text.counted(len(model.graph.nodes), "fused node"),
                 f"{text.counted(len(model.workloads), 'workload')}, {tunable} tunable",
                 f"{text.nbytes(model.plan.weights_bytes)} weights",

@@ -24,10 +24,10 @@ from nnjit_studio.ui.commands.history import UndoStep
 from nnjit_studio.ui.commands.palette import Palette
 from nnjit_studio.ui.dock.feature import Feature
 from nnjit_studio.ui.dock.host import Host
-from nnjit_studio.ui.files.trial import Trials
+from nnjit_studio.ui.files.exporting import Exporting
 from nnjit_studio.ui.opening.editor import FEED, InputEditing
 from nnjit_studio.ui.refused.control import RUN, RefusedModels
-from nnjit_studio.ui.state.jobs import JobProblem, export_bundle, export_report
+from nnjit_studio.ui.state.jobs import JobProblem
 from nnjit_studio.ui.state.services import PageVisits
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.tuning.session_card import SessionCard
@@ -153,13 +153,13 @@ class StudioWindow(QMainWindow):
         self.session_files = SessionFiles(
             self.host, self.docks, self.opener.reopen, self.preferences.apply, self.way
         )
-        self.trials = Trials(self, self.message)
+        self.exporting = Exporting(self.host)
         self.dropped = DroppedFiles(self.host, self.opener.open, self.session_files.open)
 
     def _connect(self, features: Sequence[Feature[Panel]]) -> None:
         self.session.refreshed.connect(self.docks.refresh)
         self.session.busy_changed.connect(lambda _: self._enable())
-        self.session.done.connect(self._done)
+        self.session.done.connect(lambda *_: self._enable())
         self.session.problem.connect(self._problem)
         self.host.history.changed.connect(self._enable)
         self.themes.changed.connect(self.docks.set_theme)
@@ -200,17 +200,12 @@ class StudioWindow(QMainWindow):
 
     def _handlers(self) -> dict[str, Callable[[], object]]:
         """What the window's own actions do, by their ids."""
-        history, docks, ask = self.host.history, self.docks, self.host.saver.ask_for_model
-        run = self.session.run
+        history, docks = self.host.history, self.docks
         return {
             "open": self.opener.ask,
             "sample": self.welcome.open_sample,
-            "export": lambda: ask(
-                "Export bundle", ".nnjit.zip", lambda path: run(export_bundle(path))
-            ),
-            "report": lambda: ask(
-                "Export report", "-report.html", lambda path: run(export_report(path))
-            ),
+            "export": self.exporting.ask_bundle,
+            "report": self.exporting.ask_report,
             "open_session": self.session_files.ask_open,
             "save_session": self.session_files.ask_save,
             "quit": self.close,
@@ -243,12 +238,6 @@ class StudioWindow(QMainWindow):
             bool(history.done), bool(history.undone), bool(session.worker.job),
         )  # fmt: skip
         registry.enable(self.actions_by_id, self._specs, now)
-
-    def _done(self, job: str, result: object) -> None:
-        self._enable()
-        if job in ("export", "report") and isinstance(result, Path):
-            steps = self.trials.steps(result) if job == "export" else ()
-            self.host.saver.tell_written(result, steps)
 
     def _problem(self, problem: JobProblem) -> None:
         self._enable()
@@ -333,5 +322,5 @@ class StudioWindow(QMainWindow):
         if self._visits is not None:
             self._visits.shut_down()
         self.page.shut_down()
-        self.trials.close()
+        self.exporting.trials.close()
         self.closed.emit()

@@ -129,12 +129,12 @@ def test_a_bundle_is_served_to_the_browser_that_tries_it(qtbot, window, tmp_path
     monkeypatch.setattr(trial, "launch", Launched)
     with zipfile.ZipFile(tmp_path / "b.zip", "w") as bundle:
         bundle.writestr("index.html", "<p>tried")
-    window.trials.open(tmp_path / "b.zip", Browser("firefox", "firefox", Path("/f")))
+    window.exporting.trials.open(tmp_path / "b.zip", Browser("firefox", "firefox", Path("/f")))
     qtbot.waitUntil(lambda: bool(opened))
     name, url, headless = opened[0]
     assert name == "firefox" and url.endswith("/bundle/index.html") and not headless
-    qtbot.waitUntil(lambda: not window.trials._worker.job)
-    window.trials.close()
+    qtbot.waitUntil(lambda: not window.exporting.trials._worker.job)
+    window.exporting.trials.close()
     assert opened[-1] == "ended"
 
 
