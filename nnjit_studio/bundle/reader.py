@@ -369,7 +369,7 @@ def _open(path: Path) -> Iterator[zipfile.ZipFile]:
             yield archive
     except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError) as e:
         raise BundleError(
-            f"The file {path} is not a zip, or a damaged one: {e}.", "Export the bundle again."
+            f"The file {path.name} is not a whole zip file.", "Export the bundle again."
         ) from e
     except OSError as e:
         raise BundleError(

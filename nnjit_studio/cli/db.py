@@ -18,6 +18,10 @@ from nnjit_studio.records import TuningRecord, code_of
 from nnjit_studio.support.tables import text_table
 
 DATABASE: Any = OPTIONS["database"]
+_NOTHING = {
+    False: "The kernel database has no records yet. `nnjit tune MODEL` measures some.",
+    True: "No record matches. `nnjit db list` shows all.",
+}
 COLUMNS = ("created", "workload", "state", "GFLOP/s", "code", "settings")
 
 
@@ -45,7 +49,11 @@ def db_list(
         (r.created, r.workload.split("#")[0], r.state, f"{r.gflops:.1f}", code_of(r.key.tier),
          r.settings) for r in records
     ]  # fmt: skip
-    text = text_table(COLUMNS, rows, left=(0, 1, 2, 4, 5))
+    text = (
+        text_table(COLUMNS, rows, left=(0, 1, 2, 4, 5))
+        if rows
+        else _NOTHING[bool(workload or state)]
+    )
     answer(as_json, [record_row(r) for r in records], text)
 
 

@@ -100,7 +100,8 @@ def as_text(found: Examination) -> str:
     rows.append(("wgpu-native", _bridge_line(bridge)))
     for adapter in bridge.adapters:
         rows += (("", line) for line in _adapter(adapter, adapter["software"]))
-    rows.append(("sqlite", ", ".join(f"{k} {v}" for k, v in found.sqlite.items())))
+    facts = [f"{k} {v}" for k, v in found.sqlite.items() if k != "why"]
+    rows += [("sqlite", ", ".join(facts)), ("", found.sqlite["why"])]
     return text_table(("", ""), rows, left=(0, 1))
 
 

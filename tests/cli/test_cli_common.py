@@ -17,6 +17,7 @@ from nnjit_studio.cli.main import cli
 from nnjit_studio.cli.running import workbench
 from nnjit_studio.cli.target_options import target_options
 from nnjit_studio.cli.verbs import FILE, OUTPUT, argument, group, option, same, verb
+from nnjit_studio.database import KernelDatabase
 from nnjit_studio.errors import NnjitError, PageError, UserError
 from nnjit_studio.model import GivenShapes, ImportOptions
 from nnjit_studio.model.feeds import read_arrays
@@ -229,3 +230,11 @@ def test_words_leave_stdout_to_a_file_that_is_written_there(
 def test_a_wasm_file_is_not_tuned(tmp_path: Path) -> None:
     told = CliRunner().invoke(cli, ["studio", "m.wasm", "--tune", "1"])
     assert isinstance(told.exception, UserError) and "is a Wasm file" in told.exception.error
+
+
+def test_an_empty_list_of_records_says_so(tmp_path: Path) -> None:
+    database = tmp_path / "k.db"
+    KernelDatabase.open(database).close()
+    for words, said in (([], "no records yet"), (["--workload", "matmul"], "No record matches")):
+        done = CliRunner().invoke(cli, ["db", "list", *words, "--database", str(database)])
+        assert done.exit_code == 0 and said in done.stdout, done.output

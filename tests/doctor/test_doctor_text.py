@@ -87,6 +87,7 @@ def test_a_gpu_is_named_with_what_matters(
     text = as_text(report)
     assert "browser       chromium at /b/chromium (Chromium 156)" in text
     assert "started with --x" in text
+    assert "synchronous full\n" in text and ", why" not in text
     assert "GPU ACME 9000 (acme, driver 1.2)" in text
     assert "shader-f16, timestamp-query" in text
     assert "buffers up to 4096 MiB, 1024 invocations a workgroup, subgroups of 16 to 32" in text

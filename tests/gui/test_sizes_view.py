@@ -70,9 +70,7 @@ def test_typed_sizes_are_measured_and_plotted(qtbot, window, workbench, model_fi
     assert asked == [({"sequence": (16, 64)}, SizesEffort())]
     assert [row[0] for row in view.latency.table()[1]] == [16.0, 64.0]
     assert [row[1] for row in view.memory.table()[1]] == [16.0, 64.0]
-    assert view.caption.text() == (
-        "Sizes of text length: sequence, run in turns from one import, on 1 thread."
-    )
+    assert view.caption.text() == ("Text length at 2 sizes, in turns from one import, on 1 thread.")
     told = view.table.as_text(range(2), "markdown").splitlines()
     assert told[2].startswith("| 16 | 2.29 ms | ") and told[2].endswith(" | 16.0 MiB |")
     assert told[3].startswith("| 64 | 9.14 ms | ") and view.latency.axes.text().startswith(
@@ -157,7 +155,7 @@ def test_a_batch_alone_is_called_a_batch(qtbot, window, workbench, model_file):
     view = open_it(qtbot, window, model_file)
     assert view.dimension.currentText() == "batch" and view.field.text() == "1, 2, 4, 8"
     view.field.setText("1, 99999999")
-    assert not view.measure() and view.caption.text().startswith("batch takes 1 to ")
+    assert not view.measure() and view.caption.text().startswith("Sizes of batch are from 1 to ")
 
 
 def test_sizes_out_of_range_are_refused_at_once(qtbot, window, workbench, model_file, asked):
@@ -165,7 +163,7 @@ def test_sizes_out_of_range_are_refused_at_once(qtbot, window, workbench, model_
     view = open_it(qtbot, window, model_file)
     view.field.setText("64, 99999999")
     assert not view.measure() and not asked
-    assert "takes 1 to" in view.caption.text()
+    assert "are from 1 to" in view.caption.text()
 
 
 def test_they_are_tuned_for_where_that_is_asked(qtbot, window, workbench, model_file, asked):
@@ -233,3 +231,15 @@ def test_small_windows_show_fields_curve_and_table(
     wanted = sum(column.width for column in COLUMNS) if size[0] > 1000 else 250
     assert table.viewport().width() >= wanted
     assert table.viewport().height() >= 2 * table.rowHeight(0)
+
+
+def test_what_is_refused_is_red_until_it_is_right(qtbot, window, workbench, model_file, asked):
+    workbench.ports = OPEN
+    view = open_it(qtbot, window, model_file)
+    assert view.caption.text().startswith("The model runs at these sizes in turns")
+    view.field.setText("8, 9000")
+    assert not view.measure()
+    assert view.caption.objectName() == "bad" and view.field.property("wrong")
+    view.field.setText("8, 16")
+    wait_job(qtbot, window, "sizes", view.measure)
+    assert view.caption.objectName() == "muted" and not view.field.property("wrong")

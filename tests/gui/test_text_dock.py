@@ -204,3 +204,11 @@ def test_buttons_for_files_show_their_words(window):
     form = window.text.form
     for button in (form.decoder_button, form.prompt_button, form.prefill_button):
         assert button.width() >= button.sizeHint().width(), "… was cut to a point"
+
+
+def test_the_second_fields_stand_in_a_column(window):
+    form = window.text.form
+    form.resize(400, 320)
+    form.layout().activate()
+    assert len({f.geometry().left() for f in (form.capacity, form.temperature, form.penalty)}) == 1
+    assert form.tokens.geometry().right() == form.top_k.geometry().right()

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import (
     QLabel,
     QLineEdit,
     QPushButton,
+    QSizePolicy,
     QSpinBox,
     QTextEdit,
     QWidget,
@@ -87,11 +88,12 @@ class TextForm(Panel):
         self.prefill_button = push_button("…", "Choose the prefill model")
         form = QFormLayout()
         form.setVerticalSpacing(5)
+        form.setHorizontalSpacing(10)
         form.addRow("Decoder", _across(self.decoder, self.decoder_button))
         form.addRow("Prompt", _across(self.prompt, self.prompt_button))
-        form.addRow("New tokens", _across(self.tokens, quiet(QLabel("cache")), self.capacity))
-        form.addRow("Top-k", _across(self.top_k, quiet(QLabel("temperature")), self.temperature))
-        form.addRow("Top-p", _across(self.top_p, quiet(QLabel("repetition")), self.penalty))
+        form.addRow("New tokens", _pair(self.tokens, "cache", self.capacity))
+        form.addRow("Top-k", _pair(self.top_k, "temperature", self.temperature))
+        form.addRow("Top-p", _pair(self.top_p, "repetition", self.penalty))
         form.addRow("Seed", self.seed)
         form.addRow("Prefill", _across(self.prefill, self.prefill_button))
         vbox(form, None, on=self, margins=(10, 6, 10, 6))
@@ -162,6 +164,19 @@ class TextForm(Panel):
 
 def _number(low: int, high: int, value: int) -> QSpinBox:
     return inset(QSpinBox(minimum=low, maximum=high, value=value))
+
+
+WIDEST = "temperature"
+"""Of the labels between two fields."""
+
+
+def _pair(field: QWidget, word: str, other: QWidget) -> QHBoxLayout:
+    """Two fields with a label between them; those of all rows stand in columns."""
+    label = quiet(QLabel(word))
+    label.setFixedWidth(label.fontMetrics().horizontalAdvance(WIDEST) + 2)
+    for widget in (field, other):
+        widget.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+    return _across(field, label, other)
 
 
 def _across(*widgets: QWidget) -> QHBoxLayout:

@@ -240,7 +240,8 @@ def sentence(survey: Survey) -> str:
 
 def _listed(roles_of_axes: Sequence[str]) -> str:
     """Roles as a list in words, each once."""
-    *rest, last = dict.fromkeys(roles_of_axes)
+    words = {roles.SAMPLES: "length", roles.FREE: "size"}
+    *rest, last = dict.fromkeys(words.get(role, role) for role in roles_of_axes)
     return f"{', '.join(rest)} and {last}" if rest else last
 
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QCheckBox, QLineEdit
+from PySide6.QtWidgets import QCheckBox, QLineEdit, QWidget
 
 from nnjit_studio.analysis.profile.sizes import SizeRow, SizesProfile
 from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.profile.size_plot import Point, SizePlot
 from nnjit_studio.ui.state.jobs import Job, JobProblem, reader
-from nnjit_studio.ui.state.open_sizes import open_axes
+from nnjit_studio.ui.state.open_sizes import open_axes, words_of
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.ui.widgets.labels import caption
 from nnjit_studio.ui.widgets.panel import Panel, chooser, hbox, named, push_button, splitter, vbox
@@ -40,7 +40,7 @@ fields have a line each."""
 TABLE, MEMORY = 645, 190
 """Pixels of all columns of the table, and of the plot of memory."""
 FIXED = "This model leaves no size open."
-HINT = "Type sizes to run the model at, in turns, from one import: 32, 64, 128"
+HINT = "The model runs at these sizes in turns, from one import. Type others, such as 32, 64, 128."
 MIB = 2**20
 
 
@@ -214,13 +214,15 @@ class SizesView(Panel):
         asked, model = parsed(self.field.text(), self.runs.text()), self._session.state.model
         sizes, axis = tuple(asked), self._axis
         if parsed(self.field.text()) and not asked:
-            self.caption.setText("Type one number of runs for each size, such as 5, 3, 1.")
+            self._say("Type one number of runs for each size, such as 5, 3, 1.", self.runs)
             return False
         if not 2 <= len(sizes) <= MOST or model is None or axis is None:
-            self.caption.setText(f"Type 2 to {MOST} whole numbers, such as 32, 64, 128.")
+            self._say(f"Type 2 to {MOST} whole numbers, such as 32, 64, 128.", self.field)
             return False
         if not axis.low <= sizes[0] <= sizes[-1] <= axis.high:
-            self.caption.setText(f"{axis.title} takes {axis.low} to {axis.high}: type such sizes.")
+            self._say(
+                f"Sizes of {words_of(axis)} are from {axis.low:,} to {axis.high:,}.", self.field
+            )
             return False
         wanted, path = {axis.name: sizes}, model.path
         shares = tuple(asked.values()) if self.runs.text().strip() else ()
@@ -239,7 +241,7 @@ class SizesView(Panel):
         if rows:
             name = next((n for n in rows[0].sizes if rows[0].sizes[n] != rows[-1].sizes[n]), name)
         axis = next((a for a in self._axes if a.name == name), None)
-        title, role = (axis.title, axis.role) if axis else (name, name)
+        role = axis.role if axis else name
         self.latency.show_points(role, [_latency(row, name) for row in rows])
         self.memory.show_points(role, [_memory(row, name) for row in rows])
         known = (
@@ -250,12 +252,16 @@ class SizesView(Panel):
         self.table.model.set_rows([SizeLine(name, row) for row in rows], keep=False)
         if found is not None:
             threads = text.counted(found.threads, "thread")
-            said = [f"Sizes of {title}, run in turns from one import, on {threads}."]
+            of = words_of(axis) if axis else name
+            said = [
+                f"{of[:1].upper()}{of[1:]} at {text.counted(len(rows), 'size')}, in turns from one "
+                f"import, on {threads}."
+            ]
             if found.mean_ms is not None:
                 said.append(f"A run takes {text.time(found.mean_ms)} on average.")
-            self.caption.setText(" ".join((*said, *found.notes)))
+            self._say(" ".join((*said, *found.notes)))
         else:
-            self.caption.setText(HINT if self._axes else FIXED)
+            self._say(HINT if self._axes else FIXED)
 
     def set_theme(self, theme: Theme) -> None:
         for part in (self.latency, self.memory, self.table):
@@ -294,7 +300,7 @@ class SizesView(Panel):
         if axis != self._axis:
             return  # another dimension was chosen meanwhile
         if len(kept) < 2:
-            self.caption.setText(
+            self._say(
                 f"Fewer than two sizes lie between {axis.low} and {axis.high}: choose more files."
             )
             return
@@ -309,7 +315,7 @@ class SizesView(Panel):
         ]
         if left:
             said.append(f"{left:.0f} more are outside {axis.low} to {axis.high}.")
-        self.caption.setText(" ".join(said))
+        self._say(" ".join(said))
 
     def _share_out(self) -> None:
         """Say how often the sizes in the field run, of those that were recorded."""
@@ -334,10 +340,21 @@ class SizesView(Panel):
 
     def _tell(self, changes: frozenset[str]) -> None:
         if "phase" in changes and self._session.busy == JOB:
-            self.caption.setText(self._session.state.phase)
+            self._say(self._session.state.phase)
+
+    def _say(self, words: str, wrong: QWidget | None = None) -> None:
+        """Put a sentence above the plots, in red where something is ``wrong``."""
+        self.caption.setText(words)
+        for widget in (self.field, self.runs):
+            widget.setProperty("wrong", widget is wrong)
+            widget.style().polish(widget)
+        name = "muted" if wrong is None else "bad"
+        if self.caption.objectName() != name:
+            self.caption.setObjectName(name)
+            self.caption.style().polish(self.caption)
 
     def _refuse(self, problem: JobProblem) -> None:
-        self.caption.setText(str(problem))
+        self._say(str(problem), self.caption)
 
     def _failed(self, problem: JobProblem) -> None:
         if problem.job == JOB:
