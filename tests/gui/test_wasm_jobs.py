@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import onnx
 import pytest
@@ -17,10 +19,10 @@ from onnx_models import save
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QMessageBox
+from PySide6.QtWidgets import QMessageBox, QPushButton
 
 from nnjit_studio.database import KernelDatabase
-from nnjit_studio.errors import TargetError
+from nnjit_studio.errors import TargetError, UserError
 from nnjit_studio.foreign_wasm.live.events import Answers, Rated
 from nnjit_studio.foreign_wasm.turbo.gate.gain import Gain
 from nnjit_studio.foreign_wasm.turbo.speed.compare import compared
@@ -30,7 +32,10 @@ from nnjit_studio.support.stopping import ended_by_stop
 from nnjit_studio.support.temporary import process_folder
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.wasm import jobs
+from nnjit_studio.ui.wasm import turbo as turbo_tab
 from nnjit_studio.ui.wasm.live_state import OWN, LiveState, name_of
+from nnjit_studio.ui.wasm.turbo import STOPPED
+from nnjit_studio.ui.window.in_the_way import BESIDE
 
 pytestmark = pytest.mark.usefixtures("read_once")
 PLANTED = Path(__file__).parents[1] / "offload" / "planted" / "planted-o3-simd.wasm"
@@ -44,10 +49,15 @@ def shown(qtbot, window, file):
 
 
 @pytest.fixture
-def wasm(qtbot, window, tmp_path):
+def kernels(tmp_path):
     file = tmp_path / "kernels.wasm"
     file.write_bytes(build.module((build.products(8, 8),), {0: "gemm"}))
-    return shown(qtbot, window, file)
+    return file
+
+
+@pytest.fixture
+def wasm(qtbot, window, kernels):
+    return shown(qtbot, window, kernels)
 
 
 @pytest.fixture
@@ -311,3 +321,71 @@ def test_looking_for_loops_can_be_stopped(qtbot, window):
     qtbot.waitUntil(lambda: not offload.job.job)
     assert offload.said.text() == "Stopped." and offload.model.rows == []
     assert not window.findChildren(QMessageBox)
+
+
+def test_a_model_is_not_measured_while_a_file_is(
+    qtbot, comparing, workbench, model_file, kernels, monkeypatch
+):
+    """Both would run on the same cores: the figures of each were wrong."""
+    window, wasm = comparing, shown(qtbot, comparing, kernels)
+    monkeypatch.setattr(jobs, "compile_times", sleeping)
+    wasm.turbo.compile_button.click()
+    qtbot.waitUntil(lambda: "waiting for" in wasm.turbo.caption.text())
+    wait_job(qtbot, window, "open", lambda: window.open_model(model_file))
+    window.actions_by_id["tune"].trigger()
+    qtbot.wait(200)
+    assert not (workbench.tuned_seconds or workbench.profiled or workbench.verdicts_begun)
+    assert window.message.text.text() == BESIDE
+    (button,) = (b for b in window.message.findChildren(QPushButton) if b.text().startswith("Stop"))
+    assert button.text() == "Stop and start tuning"
+    with qtbot.waitSignal(window.session.done, check_params_cb=lambda job, _: job == "tune"):
+        button.click()
+    assert wasm.turbo.caption.text() == STOPPED and workbench.tuned_seconds
+
+
+def test_a_file_is_not_measured_while_the_model_is_tuned(
+    qtbot, window, workbench, wasm, model_file
+):
+    wait_job(qtbot, window, "open", lambda: window.open_model(model_file))
+    workbench.hold = True
+    assert window.start_tuning()
+    qtbot.waitUntil(lambda: workbench.tuned_seconds != [])
+    wasm.turbo.compile_button.click()
+    assert not wasm.turbo.busy
+    assert window.message.text.text().startswith("Tuning is running: stop it or wait")
+    workbench.release.set()
+
+
+def test_a_verdict_gives_way_to_a_file_that_is_measured(
+    qtbot, comparing, workbench, model_file, kernels, monkeypatch
+):
+    window, wasm = comparing, shown(qtbot, comparing, kernels)
+    monkeypatch.setattr(jobs, "compile_times", sleeping)
+    workbench.hold_verdict = True
+    wait_job(qtbot, window, "open", lambda: window.open_model(model_file))
+    qtbot.waitUntil(lambda: workbench.verdicts_begun > 0)
+    begun = workbench.verdicts_begun
+    wasm.turbo.compile_button.click()
+    qtbot.waitUntil(lambda: not window.session.running)
+    assert workbench.verdicts_begun == begun and not window.verdict.resting
+    workbench.hold_verdict = False
+    with qtbot.waitSignal(window.verdict.rested):
+        wasm.turbo.stop_button.click()
+
+
+def test_turbo_tells_how_far_it_is(qtbot, wasm, kernels, tmp_path, monkeypatch):
+    going = threading.Event()
+
+    def turbo(file, out, options, note, work):
+        for function in (7, 7, 9):
+            note(f"function {function}, loop 2: best 1.05x")
+        going.wait()
+        raise UserError("No loop gains.", "Leave it.")
+
+    monkeypatch.setattr(turbo_tab, "turbo", turbo)
+    work = SimpleNamespace(file=kernels, candidates=(1, 2, 3))
+    wasm.turbo.write(tmp_path / "out.wasm", wasm.turbo._options, work)
+    said = "Function 2 of 3  ·  function 9, loop 2: best 1.05x"
+    qtbot.waitUntil(lambda: wasm.turbo.caption.text() == said)
+    going.set()
+    qtbot.waitUntil(lambda: "No loop gains" in wasm.turbo.caption.text())

@@ -90,7 +90,8 @@ class Host(QObject):
     """Session, settings and services of a window, and requests from one dock to another.
 
     ``actions`` and ``docks`` are set while the window is built, before any view is made.
-    ``background`` is what a window that closes cancels and waits for.
+    ``background`` is what a window that closes cancels and waits for, ``measuring`` what of it
+    measures: that, and the measuring jobs of the session, would disturb each other's figures.
     """
 
     node_wanted = Signal(str)
@@ -99,6 +100,8 @@ class Host(QObject):
     """The graph is to select a node of this workload, by its key."""
     verdict_shown = Signal(object)
     """The window states another verdict of the open model, or None."""
+    calm = Signal()
+    """What was measured beside the session has ended."""
     verdict: Verdict | None = None
     """The one that it states now."""
     actions: Mapping[str, QAction]
@@ -118,12 +121,18 @@ class Host(QObject):
         self.history.told.connect(lambda said, tone: self.message.say(said, tone, passing=True))
         self.kernels = KernelTables(self)
         self.background: list[Background] = []
+        self.measuring: list[Background] = []
         self.log_lines = LineHandler()
 
     def state_verdict(self, verdict: Verdict | None) -> None:
         """Tell the docks what stands above them."""
         self.verdict = verdict
         self.verdict_shown.emit(verdict)
+
+    @property
+    def beside(self) -> Background | None:
+        """What measures now beside the session."""
+        return next((work for work in self.measuring if work.job), None)
 
     @property
     def theme(self) -> Theme:

@@ -85,7 +85,9 @@ class StudioSession(QObject):
         self.budget_s: float | None = None
         self._started_s = 0.0
         self._idle_phase = ""
-        self._serving = self._stopping = self._unasked = self._ending = False
+        self._serving = self._stopping = self._unasked = self._ending = self._leaving = False
+        self.held = False
+        """Something is measured beside the session: nothing begins that nobody asked for."""
         self._then: Callable[[], object] | None = None
         self.openings = Openings(workbench)
         self._told = {Survey: self.surveyed, Verdict: self.verdict_told, Advice: self.advice_told}
@@ -122,10 +124,17 @@ class StudioSession(QObject):
 
         One that is ``unasked`` for disables nothing, and ends for the next one of a user's.
         """
-        if (job.needs_model and self.state.model is None) or (unasked and self.worker.job):
+        held = unasked and (self.held or self.worker.job)
+        if held or (job.needs_model and self.state.model is None):
             return False
         bench = self.workbench
         return self._start(job.name, job.phase, lambda emit: job.work(bench, phases(emit)), unasked)
+
+    def give_way(self) -> None:
+        """Have a job that nobody asked for end soon; ``yielded`` tells who began it."""
+        if self._unasked and self.worker.job and self._next is None:
+            self._leaving = True
+            self.workbench.page.cancel()
 
     def when_idle(self, then: Callable[[], object]) -> None:
         """Have something called when the running job has ended."""
@@ -284,13 +293,18 @@ class StudioSession(QObject):
         return True
 
     def _give_way(self) -> bool:
-        """Whether a user's job was waiting for the one that ended: it runs now."""
+        """Whether what ended was to make room; a user's job that waited for it runs now."""
         waiting, self._next, self._unasked = self._next, None, False
-        if waiting is None:
+        leaving, self._leaving = self._leaving, False
+        if waiting is None and not leaving:
             return False
         self.state.set_phase(self._idle_phase)
         self.yielded.emit()
-        return self._start(*waiting)
+        if waiting is not None:
+            return self._start(*waiting)
+        self.busy_changed.emit("")
+        self.refresh()
+        return True
 
     def _take(self, items: list[Any]) -> None:
         events = [item for item in items if isinstance(item, ev.Event)]
@@ -303,7 +317,7 @@ class StudioSession(QObject):
             self.state.set_phase(told[-1][:1].upper() + told[-1][1:])
         if self._stopping and self.state.summary is None:
             self.state.set_phase("Stopping")
-        if self._next is not None:  # the first cancel may have come before the job began
+        if self._next is not None or self._leaving:  # the first cancel may have come too early
             self.workbench.page.cancel()
         for item in items:
             if isinstance(item, Survey):

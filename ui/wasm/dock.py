@@ -53,7 +53,7 @@ class WasmPanel(Panel):
         self.cost: CompileCost | None = None
         self._found: list[Finding] = []
         self.caption = caption(EMPTY)
-        self._reading = LongJob(host, self)
+        self._reading = LongJob(host, self, measures=False)
         self._reading.told.connect(lambda lines: self.caption.setText(lines[-1]))
         self._reading.returned.connect(lambda found: self._take(*found))
         self._reading.stopped.connect(lambda: self._tell("Reading was stopped. "))

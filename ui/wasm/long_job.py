@@ -10,22 +10,21 @@ from PySide6.QtWidgets import QApplication, QPushButton, QWidget
 
 from nnjit_studio.support.stopping import Stop, Stopped, stoppable
 from nnjit_studio.ui.dock.host import Host
-from nnjit_studio.ui.state.jobs import JobProblem
+from nnjit_studio.ui.state.jobs import JobProblem, running
 from nnjit_studio.ui.widgets.panel import push_button
 from nnjit_studio.ui.widgets.worker import Worker
 
-BUSY = (
-    "Another job of the Wasm file is running: stop it or wait until it has ended, for two at once "
-    "would disturb each other's figures."
-)
+BUSY = "Another job of the Wasm file is running"
+TWO = "stop it or wait until it has ended, for two at once would disturb each other's figures."
 Work = Callable[[Callable[[Any], None]], Any]
 
 
 class LongJob(QObject):
     """One job at a time, as :class:`~nnjit_studio.ui.dock.host.Background` of the window.
 
-    Stopping ends the browser or process that it waits for. A job that is stopped leaves nothing
-    behind but what it has told until then.
+    One that ``measures`` has jobs of the session wait that nobody asked for, and is refused while
+    one runs that somebody did. Stopping ends the browser or process that it waits for. A job that
+    is stopped leaves nothing behind but what it has told until then.
     """
 
     changed = Signal()
@@ -38,7 +37,7 @@ class LongJob(QObject):
     failed = Signal(object)
     """``JobProblem``"""
 
-    def __init__(self, host: Host, panel: QWidget) -> None:
+    def __init__(self, host: Host, panel: QWidget, measures: bool = True) -> None:
         super().__init__(panel)
         self._host, self._panel, self._stop = host, panel, Stop()
         self._button: QPushButton | None = None
@@ -50,6 +49,9 @@ class LongJob(QObject):
         self._worker.returned.connect(self._returned)
         self._worker.failed.connect(self._failed)
         host.background.append(self)
+        self._measures = measures
+        if measures:
+            host.measuring.append(self)
 
     @property
     def job(self) -> str:
@@ -57,9 +59,12 @@ class LongJob(QObject):
         return self._worker.job
 
     def start(self, name: str, work: Work) -> bool:
-        """Begin; False, with a word why, while this or another job of the dock runs."""
-        if any(isinstance(other, LongJob) and other.job for other in self._host.background):
-            self._host.message.say(BUSY)
+        """Begin; False, with a word why, while another job runs that somebody asked for."""
+        session = self._host.session
+        other = any(isinstance(each, LongJob) and each.job for each in self._host.background)
+        if other or (self._measures and session.busy):
+            said = BUSY if other else running(session.busy)
+            self._host.message.say(f"{said}: {TWO}")
             return False
         stop = Stop()
 
@@ -74,6 +79,9 @@ class LongJob(QObject):
 
         if not self._worker.start(name, run):
             return False
+        if self._measures:
+            session.held = True
+            session.give_way()
         self._stop, focus = stop, QApplication.focusWidget()
         inside = focus is not None and self._panel.isAncestorOf(focus)
         self.changed.emit()
@@ -109,6 +117,10 @@ class LongJob(QObject):
         self.changed.emit()
         if waited and self._before is not None:
             self._before.setFocus()
+        if self._measures:
+            self._host.session.held = False
+            self._host.session.busy_changed.emit(self._host.session.busy)
+            self._host.calm.emit()
 
     def _returned(self, _: str, result: object) -> None:
         self._ended()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from pathlib import Path
 
@@ -27,6 +28,7 @@ EMPTY = (
     "Turbo… re-schedules loops that hold too many vectors (the finding spills) and keeps what is "
     "measured faster; it takes minutes."
 )
+FUNCTION = re.compile(r"function \d+")
 STOPPED = "Stopped; nothing was written."
 PASSES = {SCHEDULE: "order of instructions", FMA: "fused multiply-adds"}
 
@@ -69,7 +71,8 @@ class TurboPanel(TablePanel):
         self.caption = ground(QLabel(EMPTY, wordWrap=True))
         self.caption.setContentsMargins(10, 2, 10, 6)
         self.job = LongJob(host, self)
-        self.job.told.connect(lambda lines: self.caption.setText(str(lines[-1]).strip()))
+        self._of, self._seen = 0, set[str]()
+        self.job.told.connect(self._tell)
         self.job.returned.connect(self._returned)
         self.job.stopped.connect(lambda: self.caption.setText(STOPPED))
         self.job.failed.connect(self._failed)
@@ -137,6 +140,7 @@ class TurboPanel(TablePanel):
     def write(self, out: Path, options: TurboOptions, work: Work) -> None:
         """Make the faster module of what was found with these options."""
         self.model.set_rows([], keep=False)
+        self._of, self._seen = len(work.candidates), set()
         self.job.start(TURBO, lambda note: turbo(work.file, out, options, note, work))
 
     @property
@@ -179,6 +183,14 @@ class TurboPanel(TablePanel):
             self.speed.show_made(self.path, made.modules)
             self._follow()
         self._host.saver.tell_written(made.outputs.plain)
+
+    def _tell(self, lines: list[object]) -> None:
+        """Show the last line, and how many functions were measured where it is of one."""
+        said = [str(line).strip() for line in lines]
+        self._seen |= {words.group() for line in said if (words := FUNCTION.match(line))}
+        counts = self.job.job == TURBO and FUNCTION.match(said[-1])
+        far = f"Function {len(self._seen)} of {self._of}  ·  " if counts else ""
+        self.caption.setText(far + said[-1])
 
     def _failed(self, problem: JobProblem) -> None:
         self.caption.setText(str(problem))

@@ -29,6 +29,7 @@ class FirstRun(QObject):
         host.session.done.connect(self._done)
         host.session.problem.connect(lambda _: self._end())
         host.session.yielded.connect(self._end)
+        host.calm.connect(self._catch_up)
 
     def _learn(self, device: object) -> None:
         self._device_known = device is not None
@@ -47,6 +48,12 @@ class FirstRun(QObject):
         elif job == "device" and self._measures:
             self._end()  # once: a machine too busy to be measured stays unknown
             QTimer.singleShot(0, lambda: self._run(PROFILE.job))
+
+    def _catch_up(self) -> None:
+        """Profile the model that was opened while something else was measured."""
+        session = self._host.session
+        if self.on and session.state.model is not None and "profile" not in session.results:
+            QTimer.singleShot(0, self._profile)
 
     def _profile(self) -> None:
         if self._run(PROFILE.job):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Qt
 
 from nnjit_studio.ui.commands.actions import NEED_IDLE, ActionSpec, plain
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.jobs import EXAMINE, running
 
+FILES = "&File"
+"""What the commands of this menu do is not measured."""
+BESIDE = "A job of the Wasm file is running."
 AFTER_EXAMINE = ("open", "sample")
 """What waits for the end of the examination by itself."""
 
@@ -22,6 +25,7 @@ class InTheWay(QObject):
         self._host = host
         self._said = ""
         host.session.busy_changed.connect(lambda _: host.message.withdraw(self._said))
+        host.calm.connect(lambda: host.message.withdraw(self._said))
 
     def guarded(
         self, specs: Sequence[ActionSpec], handlers: Mapping[str, Callable[[], object]]
@@ -41,10 +45,26 @@ class InTheWay(QObject):
         self._said = f"{running(job)}."
         self._host.message.say(self._said, steps=[(button, lambda: self._make_room(then))])
 
+    def _offer_beside(self, what: str, then: Callable[[], object]) -> None:
+        """The same for what is measured beside the session: both would disturb each other."""
+        button = f"Stop and {what[:1].lower()}{what[1:]}"
+        self._said = BESIDE
+        self._host.message.say(self._said, steps=[(button, lambda: self._end_beside(then))])
+
+    def _end_beside(self, then: Callable[[], object]) -> None:
+        beside = self._host.beside
+        if beside is None:
+            then()
+            return
+        self._host.calm.connect(lambda: then(), Qt.ConnectionType.SingleShotConnection)
+        beside.cancel()
+
     def _guard(self, spec: ActionSpec, act: Callable[[], object]) -> Callable[[], object]:
         def guarded() -> None:
             job = self._host.session.busy
-            if not job or (job == EXAMINE and spec.id in AFTER_EXAMINE):
+            if not job and self._host.beside is not None and spec.menu != FILES:
+                self._offer_beside(plain(spec.text), act)
+            elif not job or (job == EXAMINE and spec.id in AFTER_EXAMINE):
                 act()
             else:
                 self.offer(plain(spec.text), act)
