@@ -26,6 +26,9 @@ from nnjit_studio.ui.tuning.rounds import SELECTED, next_step
 from nnjit_studio.ui.tuning.space import COLUMNS, describe
 from nnjit_studio.ui.window.features import ACTIONS
 
+NARROW = 300
+"""Pixels of the dock in a window of 1280."""
+
 
 @pytest.fixture
 def state():
@@ -202,6 +205,8 @@ def test_tuning_pauses_and_the_model_is_free_meanwhile(qtbot, window, workbench,
     assert enabled(window) == {"tune", "pause", "stop", "profile"}
     assert window.actions_by_id["pause"].text() == "&Resume"
     assert window.header.button.text() == "Resume tuning"
+    left = window.tuning.left
+    assert left.fontMetrics().horizontalAdvance(left.text()) < NARROW, "it is not cut"
     window.tuning.budget.setValue(0)
     assert workbench.asked == [("seconds", BUDGETS_S[0])]
     with qtbot.waitSignal(window.session.done):

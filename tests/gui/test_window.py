@@ -545,6 +545,9 @@ def test_the_target_is_named(qtbot, window, model_file):
     open_it(qtbot, window, model_file)
     tune_it(qtbot, window)
     assert "on emb" in window.header.detail.text()
+    window.session.state.target = "embedded"
+    window.header.show_state()
+    assert "embedded" not in window.header.detail.text(), "the usual one takes no room"
 
 
 class LostPage(QLabel):

@@ -90,7 +90,7 @@ COLUMNS = (
            "largest error over the reference's largest magnitude", 92),
     Column("max absolute", _of("max_abs"), _error, True, width=98),
     Column("cosine", _of("cosine"), lambda v: text.fixed(v, 9), True,
-           "of the angle between both, where both are finite", 92),
+           "of the angle between both, where both are finite", 104),
     Column("NaN", _counts("nans"), _or_dash, True, "in the page / in ONNX Runtime", 56),
     Column("Inf", _counts("infs"), _or_dash, True, "in the page / in ONNX Runtime", 56),
     Column("where the error is largest, or why there is none", lambda r: r.why, width=320),

@@ -74,7 +74,7 @@ class SourceChoice(QWidget):
         ]
         self.source = chooser("What to feed the model", "", [WORDS[s] for s in self.offered])
         self.hint = quiet(QLabel(wordWrap=True))
-        if roles.TEXTS in kinds and self._tokenizer is None:
+        if roles.TEXTS in kinds and roles.PICTURE not in kinds and self._tokenizer is None:
             self.hint.setText(f"Text needs a {TOKENIZER} beside the model.")
         self.picture = FileChoice(PICTURES, survey.path.parent)
         self.arrays = FileChoice(NPZ, survey.path.parent)

@@ -186,7 +186,7 @@ class TuningPanel(Panel):
             limit_s = session.workbench.tuning.seconds_left()
             self.left.setText(left_text(state, time.monotonic() - self._heard_s, limit_s))
         elif session.paused:
-            self.left.setText("Profile, compare, try candidates: tuning goes on with F5")
+            self.left.setText("The model is free meanwhile; F5 goes on")
         else:
             self.left.setText("")
 

@@ -195,12 +195,11 @@ class Header(QFrame):
             self.details.tip = f"{back}{_phases(model.import_ms)}"
         self.phase.setText(state.phase or "Idle")
         tried, total = state.tried()
-        parts = [f"{tried} of {total} candidates"] if total else []
+        parts = [f"{tried:,} of {total:,} candidates"] if total else []
         if busy:
             parts.append(text.elapsed(self._session.elapsed_s))
-        if state.target:
-            embedded = state.target == "embedded"
-            parts.append("in the embedded view" if embedded else f"on {state.target}")
+        if state.target not in ("", "embedded"):  # the usual one took the room of the others
+            parts.append(f"on {state.target}")
         self.detail.setText("  ·  ".join(parts))
         self._render_progress(busy, tried, total)
         idle = "Resume tuning" if self._session.paused else "Start tuning"

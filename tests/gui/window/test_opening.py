@@ -11,12 +11,13 @@ from gui_window import wait_job
 from PySide6.QtCore import QMimeData, QPoint, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QImage
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QScrollArea
+from PySide6.QtWidgets import QLabel, QScrollArea
 
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model.survey import InputPort
 from nnjit_studio.ui.opening import progress
 from nnjit_studio.ui.opening.answers import KEY
+from nnjit_studio.ui.opening.dialog import sentence
 
 PICTURE = (InputPort("x", "float32", ("N", 3, "x.2", "x.3"), ("Conv",), 3, 2),)
 VOICE = (
@@ -220,3 +221,13 @@ def test_a_file_that_is_read_slowly_tells_seconds_and_what_comes(
     assert bar.cancel_button.isEnabled() and "Reading" in window.graph.empty.text()
     workbench.release.set()
     qtbot.waitUntil(lambda: window.session.state.model is not None)
+
+
+def test_the_words_fit_what_the_model_takes(qtbot, window, workbench, model_file):
+    """A line of text with its width is a picture, and sound has a length."""
+    workbench.ports = (*PICTURE, InputPort("widths", "int64", ("N",)))
+    dialog = asked(qtbot, window, model_file)
+    assert not any("tokenizer" in label.text() for label in dialog.findChildren(QLabel))
+    key(dialog, Qt.Key.Key_Escape)
+    workbench.ports = VOICE
+    assert "sound of any length." in sentence(workbench.survey(model_file))
