@@ -186,11 +186,15 @@ class TurboPanel(TablePanel):
 
     def _tell(self, lines: list[object]) -> None:
         """Show the last line, and how many functions were measured where it is of one."""
-        said = [str(line).strip() for line in lines]
-        self._seen |= {words.group() for line in said if (words := FUNCTION.match(line))}
-        counts = self.job.job == TURBO and FUNCTION.match(said[-1])
-        far = f"Function {len(self._seen)} of {self._of}  ·  " if counts else ""
-        self.caption.setText(far + said[-1])
+        for line in map(str.strip, map(str, lines)):
+            words = FUNCTION.match(line)
+            if words is not None:
+                self._seen.add(words.group())
+            elif self._seen:  # what gains is measured once more, and is not counted
+                self._of = 0
+            counts = words is not None and self._of and self.job.job == TURBO
+            far = f"Function {len(self._seen)} of {self._of}  ·  " if counts else ""
+            self.caption.setText(far + line)
 
     def _failed(self, problem: JobProblem) -> None:
         self.caption.setText(str(problem))
