@@ -31,11 +31,12 @@ from nnjit_studio.records.gain import ModelGain
 from nnjit_studio.support.stopping import ended_by_stop
 from nnjit_studio.support.temporary import process_folder
 from nnjit_studio.tuner import events as ev
+from nnjit_studio.ui.profile.dock import profile_job
+from nnjit_studio.ui.state.jobs import BESIDE
 from nnjit_studio.ui.wasm import jobs
 from nnjit_studio.ui.wasm import turbo as turbo_tab
 from nnjit_studio.ui.wasm.live_state import OWN, LiveState, name_of
 from nnjit_studio.ui.wasm.turbo import STOPPED
-from nnjit_studio.ui.window.in_the_way import BESIDE
 
 pytestmark = pytest.mark.usefixtures("read_once")
 PLANTED = Path(__file__).parents[1] / "offload" / "planted" / "planted-o3-simd.wasm"
@@ -332,6 +333,8 @@ def test_a_model_is_not_measured_while_a_file_is(
     wasm.turbo.compile_button.click()
     qtbot.waitUntil(lambda: "waiting for" in wasm.turbo.caption.text())
     wait_job(qtbot, window, "open", lambda: window.open_model(model_file))
+    assert not window.session.run(profile_job())  # as the buttons of the docks do
+    assert window.message.text.text() == f"{BESIDE} Stop it, or wait until it has ended."
     window.actions_by_id["tune"].trigger()
     qtbot.wait(200)
     assert not (workbench.tuned_seconds or workbench.profiled or workbench.verdicts_begun)

@@ -30,6 +30,9 @@ RUNNING: Mapping[str, str] = MappingProxyType({
     "text": "A text is being made", "backend": "The backend is being changed",
     "turbo": "A faster module is being made",
 })  # fmt: skip
+UNMEASURED = ("open", "export", "report", "backend", "feed", "install_peer", EXAMINE)
+"""Jobs whose figures nobody reads: they run beside what is measured."""
+BESIDE = "A job of the Wasm file is running."
 CANCELLED = "was cancelled"
 """In the sentence of a job that its user ended."""
 FILE_HINT = "Put the file back, or look at its folder and your permissions."
@@ -142,6 +145,13 @@ class JobProblem:
             "Copy the details into a bug report.",
             details,
         )
+
+
+def held_back(job: str) -> JobProblem | None:
+    """Why a job that measures does not begin now; None for one that does not measure."""
+    if job in UNMEASURED:
+        return None
+    return JobProblem(job, BESIDE, "Stop it, or wait until it has ended.", kind=UserError.kind)
 
 
 def reader(

@@ -20,7 +20,7 @@ from nnjit_studio.records.serving import ServeOptions
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.tuner.whole.machine import busy_text
 from nnjit_studio.ui.state import event_log
-from nnjit_studio.ui.state.jobs import Job, JobProblem, reader
+from nnjit_studio.ui.state.jobs import Job, JobProblem, held_back, reader
 from nnjit_studio.ui.state.latest_events import LatestEvents
 from nnjit_studio.ui.state.openings import Openings
 from nnjit_studio.ui.state.plan import is_plan
@@ -83,11 +83,10 @@ class StudioSession(QObject):
         self.events = LatestEvents()
         self.results: dict[str, object] = {}
         self.budget_s: float | None = None
-        self._started_s = 0.0
-        self._idle_phase = ""
+        self._started_s, self._idle_phase = 0.0, ""
         self._serving = self._stopping = self._unasked = self._ending = self._leaving = False
         self.held = False
-        """Something is measured beside the session: nothing begins that nobody asked for."""
+        """Something is measured beside the session: nothing that measures begins."""
         self._then: Callable[[], object] | None = None
         self.openings = Openings(workbench)
         self._told = {Survey: self.surveyed, Verdict: self.verdict_told, Advice: self.advice_told}
@@ -277,15 +276,16 @@ class StudioSession(QObject):
     def _start(self, job: str, phase: str, work: Work, unasked: bool = False) -> bool:
         if self.busy or self._ending:
             return False
+        if self.held and (problem := held_back(job)) is not None:
+            self.problem.emit(problem)
+            return False
         if self.worker.job:
             self._next = job, phase, work
             self.workbench.page.cancel()
             self.busy_changed.emit(job)
             return True
-        self._unasked = unasked
-        self._idle_phase = self.state.phase
-        self._started_s = time.monotonic()
-        self._stopping = False
+        self._unasked, self._stopping = unasked, False
+        self._started_s, self._idle_phase = time.monotonic(), self.state.phase
         self.worker.start(job, work)
         self.state.set_phase(phase)
         self.busy_changed.emit(self.busy)

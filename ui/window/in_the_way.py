@@ -8,11 +8,10 @@ from PySide6.QtCore import QObject, Qt
 
 from nnjit_studio.ui.commands.actions import NEED_IDLE, ActionSpec, plain
 from nnjit_studio.ui.dock.host import Host
-from nnjit_studio.ui.state.jobs import EXAMINE, running
+from nnjit_studio.ui.state.jobs import BESIDE, EXAMINE, running
 
 FILES = "&File"
 """What the commands of this menu do is not measured."""
-BESIDE = "A job of the Wasm file is running."
 AFTER_EXAMINE = ("open", "sample")
 """What waits for the end of the examination by itself."""
 
