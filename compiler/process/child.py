@@ -7,10 +7,11 @@ import multiprocessing
 import os
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from nnjit_studio.compiler.process import codec, worker
@@ -22,6 +23,7 @@ from nnjit_studio.support.limits import SECONDS, ran_out
 from nnjit_studio.support.phases import OnPhase, quiet
 from nnjit_studio.support.temporary import process_folder
 
+NO_PROGRAMS: Mapping[str, bytes] = MappingProxyType({})
 ERRORS: dict[str, type[NnjitError]] = {
     c.__name__: c for c in (ModelError, UnsupportedOpError, UserError)
 }
@@ -55,7 +57,9 @@ class Child:
     Attributes
     ----------
     running
-        The operation that runs; empty where none does.
+        The operation that runs, with its arguments; None where none does.
+    programs
+        By workload key, as the process has made them or been given.
     """
 
     def __init__(self, memory_bytes: int) -> None:
@@ -63,9 +67,9 @@ class Child:
         self._lock = threading.Lock()
         self.process: SpawnProcess | None = None
         self._pipe: Connection | None = None
-        self._programs: dict[str, bytes] = {}
+        self.programs: dict[str, bytes] = {}
         self._killed = threading.Event()
-        self.running = ""
+        self.running: tuple[str, tuple[Any, ...]] | None = None
         handle, self._chatter = tempfile.mkstemp(".log", "compile-", process_folder())
         os.close(handle)
 
@@ -89,8 +93,16 @@ class Child:
             process.kill()
             process.join()
 
-    def call(self, name: str, arguments: tuple[Any, ...], on_phase: OnPhase = quiet) -> Any:
+    def call(
+        self,
+        name: str,
+        arguments: tuple[Any, ...],
+        on_phase: OnPhase = quiet,
+        programs: Mapping[str, bytes] = NO_PROGRAMS,
+    ) -> Any:
         """Have an operation done; its programs are kept for the next process.
+
+        ``programs`` of another process are what it works on.
 
         Raises
         ------
@@ -99,13 +111,17 @@ class Child:
         """
         row = OPERATIONS[name]
         with self._lock:
-            self.running = name
+            self.running = name, arguments
             try:
-                reply = self._exchange(self._ensure(), name, arguments, on_phase)
+                pipe = self._ensure()
+                if given := {k: v for k, v in programs.items() if k not in self.programs}:
+                    self._exchange(pipe, "restore", (given,))
+                    self.programs.update(given)
+                reply = self._exchange(pipe, name, arguments, on_phase)
             except _Lost as e:
                 raise _loss(row, arguments, f"{e}.") from None
             finally:
-                self.running = ""
+                self.running = None
             if isinstance(reply, Failure):
                 raise (row.raises or ERRORS.get(reply.name, BugError))(reply.error, reply.hint)
             return reply
@@ -117,8 +133,8 @@ class Child:
         self.process = spawned(theirs, self._chatter, self._memory_bytes, ahead)
         theirs.close()
         self._pipe = ours
-        if self._programs:
-            self._exchange(ours, "restore", (self._programs,))
+        if self.programs:
+            self._exchange(ours, "restore", (self.programs,))
         return ours
 
     def _exchange(
@@ -141,7 +157,7 @@ class Child:
                 if kind == "phase":
                     on_phase(message)
                 elif kind == "programs":
-                    self._programs.update(message)
+                    self.programs.update(message)
                 else:
                     return message
         except (EOFError, OSError):

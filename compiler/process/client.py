@@ -28,6 +28,9 @@ KEPT_FIXTURE_BYTES = 64 * 2**20
 class CompileProcess(Operations):
     """Imports models and makes kernels, for any number of users. Thread-safe, one job at a time.
 
+    References are computed by a second process beside it, from the first one on: kernels do not
+    wait for them, and ending one costs nothing else.
+
     A job that is late or dies costs that job alone: the process is started
     anew and gets the model's programs back. Methods on a stranger's model raise
     ``ModelError`` or ``UserError``, also when the job is too slow, too large, or
@@ -36,7 +39,7 @@ class CompileProcess(Operations):
 
     def __init__(self, memory_bytes: int = MEMORY_BYTES) -> None:
         self._child = Child(memory_bytes)
-        self.call = self._child.call
+        self._references = Child(memory_bytes)
         self._fixture: Fixture | None = None
 
     def start(self) -> None:
@@ -47,17 +50,30 @@ class CompileProcess(Operations):
 
     def close(self) -> None:
         self._child.close()
+        self._references.close()
 
     def kill(self) -> None:
         """End whatever runs; a waiting caller gets a failed result. For any thread."""
         self._child.kill()
+        self._references.kill()
 
-    def kill_reference(self) -> bool:
-        """As :meth:`kill`, where a reference is computed: others' jobs go on; whether one was."""
-        computed = self._child.running == "seeded_fixture"
+    def kill_reference(self, workload: str = "") -> bool:
+        """End the reference that is computed, of one workload where its key is given; whether one
+        was. Others' jobs go on.
+        """
+        running = self._references.running
+        computed = running is not None and workload in ("", *running[1])
         if computed:
-            self._child.kill()
+            self._references.kill()
         return computed
+
+    def call(self, name: str, arguments: tuple[Any, ...], on_phase: OnPhase = quiet) -> Any:
+        """Have an operation done, by the process that it is for."""
+        if name != "seeded_fixture":
+            return self._child.call(name, arguments, on_phase)
+        known = self._child.programs
+        of = {key: known[key] for key in arguments if key in known}
+        return self._references.call(name, arguments, on_phase, of)
 
     def import_any_size(
         self,

@@ -125,3 +125,7 @@ class Compiler:
     def fixture(self, workload: Workload) -> Fixture:
         """As of :meth:`CompileProcess.fixture`."""
         return self.process.fixture(workload)
+
+    def drop_reference(self, workload: str) -> None:
+        """End the fixture of this key, if it is being made: its caller gets a ``CompileError``."""
+        self.process.kill_reference(workload)

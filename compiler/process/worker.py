@@ -26,6 +26,8 @@ from nnjit_studio.support.freed_memory import few_arenas
 from nnjit_studio.support.garbage import look_seldom
 
 IMPORTER = "nnjit_studio.compiler.process.handlers.models"
+MEASURED_BESIDE = ("compile_kernel", "seeded_fixture")
+"""Jobs beside which kernels may be measured."""
 
 
 def serve(pipe: Connection, chatter_file: str, memory_bytes: int, ahead: bool = False) -> None:
@@ -58,7 +60,7 @@ def serve(pipe: Connection, chatter_file: str, memory_bytes: int, ahead: bool = 
     with suppress(EOFError, OSError):
         while True:
             kind, body = codec.receive(pipe)
-            if first and kind == "compile_kernel" and hasattr(os, "nice"):
+            if first and kind in MEASURED_BESIDE and hasattr(os, "nice"):
                 # From now on kernels may be measured on the same cores, which go first; until then
                 # a user waits for a model to open.
                 os.nice(5)

@@ -30,12 +30,15 @@ from nnjit_studio.verdict.text import cells, explanation, headline
 TEMPLATES = {False: "report.html.j2", True: "report.md.j2"}
 """By whether it is Markdown."""
 PLOTTED_WORKLOADS = 6
+NAMED = 3
+"""Workloads without a check that are told by name."""
 MINOR_SHARE = 0.01
 """Workloads that were not tuned and take less of the time than this are summed up."""
 
 COLUMNS = ("workload", "uses", "rounds", "tried", "GFLOP/s before", "after", "gain", "share")
 
 NONE = "–"  # noqa: RUF001
+NOT_CHECKED = "not checked"
 
 TARGET_FIELDS = (
     ("target", "Target", ""),
@@ -101,9 +104,10 @@ def write_report(
         created=created,
         versions=sorted((versions or {}).items()),
         speedup=model_gain(summary),
+        gained=(summary.get("gain") or {}).get("outcome") == FASTER,
         times=model_times(summary, "→"),
         warning=summary.get("warning", ""),
-        notes=[n for n in (candidates_text(summary), peak_text(summary)) if n],
+        notes=[n for n in (text(summary) for text in NOTES) if n],
         clock=_clock(target),
         measured=sum(len(verdicts) for verdicts in session.measured.values()),
         latency=_latency_plot(session),
@@ -175,6 +179,8 @@ def markdown_cell(words: str) -> str:
 
 def gain(workload: Mapping[str, Any]) -> str:
     """How much faster a workload of a summary is by its duels; a dash where none tells."""
+    if not workload.get("checked", True):
+        return NOT_CHECKED
     speedup = workload.get("speedup")
     if speedup is None:
         return NONE
@@ -228,6 +234,17 @@ def candidates_text(summary: Mapping[str, Any]) -> str:
     return f"{sum(counts.values())} tried: {told}"
 
 
+def unchecked_text(summary: Mapping[str, Any]) -> str:
+    """Which workloads were left as they were, since no check allowed more; empty without any."""
+    left = [w for w in summary["workloads"] if not w.get("checked", True)]
+    if not left:
+        return ""
+    names = ", ".join(short_name(w["workload"]) for w in left[:NAMED])
+    more = f" and {len(left) - NAMED} more" if len(left) > NAMED else ""
+    which = "its check" if len(left) == 1 else "their checks"
+    return f"{names}{more} not tuned: {which} did not end within the budget"
+
+
 def left_text(summary: Mapping[str, Any]) -> str:
     """That nothing is left to gain, or that noise hides it; empty where something was gained, or
     time was short."""
@@ -251,6 +268,9 @@ def peak_text(summary: Mapping[str, Any]) -> str:
         return ""
     which = "tuned" if summary.get("kept") else "untuned"
     return f"the {which} kernels run at {of_peak:.0%} of this machine's peak"
+
+
+NOTES = (candidates_text, unchecked_text, peak_text)
 
 
 def _clock(target: Mapping[str, Any]) -> str:
@@ -302,6 +322,7 @@ def summary_table(finished: Mapping[str, Any]) -> str:
         f"{number(compile_ms['p99'])} ms); the best was there after "
         f"{number(finished['seconds_to_best'])} s.",
         *_sentence(candidates_text(finished)),
+        *_sentence(unchecked_text(finished)),
         *_sentence(left_text(finished)),
         *_sentence(peak_text(finished)),
     ]

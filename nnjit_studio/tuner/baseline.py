@@ -1,22 +1,18 @@
-"""The start of tuning: default kernels that are right, and lite spaces with their known results."""
+"""The start of tuning: figures of default kernels, and lite spaces with their known results."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 
 from nnjit_studio.errors import BugError
 from nnjit_studio.model import Workload
-from nnjit_studio.records import CompileResult, KernelKey, MeasurePolicy, TuningRecord
-from nnjit_studio.records.candidate import DEFAULT_SETTINGS
+from nnjit_studio.records import CompileResult, KernelKey, TuningRecord
 from nnjit_studio.records.estimate import Estimate
 from nnjit_studio.space.lite_space import build_lite_space
 from nnjit_studio.tuner.context import SessionState
-from nnjit_studio.tuner.evaluator import Evaluator
 from nnjit_studio.tuner.events import Event, SpaceBuilt
 from nnjit_studio.tuner.incumbents import Incumbents
-from nnjit_studio.tuner.other_tiers import tiers_of
 from nnjit_studio.tuner.search.search_strategy import SearchStrategy
 from nnjit_studio.tuner.search.stored_records import (
     known_results,
@@ -25,57 +21,10 @@ from nnjit_studio.tuner.search.stored_records import (
     stored_winner,
 )
 from nnjit_studio.tuner.search.task_scheduler import WorkloadState
-from nnjit_studio.tuner.swap_policy import gflops_of, import_scipy
+from nnjit_studio.tuner.swap_policy import gflops_of
 
 FAR_OFF = 0.1
 """A share: a default's figure this far outside of the interval of a new one is replaced."""
-
-
-def check_defaults(
-    session: SessionState,
-    workloads: Sequence[Workload],
-    evaluator: Evaluator,
-    rest: Callable[[], Iterator[Event]],
-) -> Iterator[Event]:
-    """Compile and check the default kernel of every workload, until the session is cancelled.
-
-    Parameters
-    ----------
-    rest
-        Pauses where the user has asked for it.
-    """
-    context, queue = session.context, session.queue
-    for workload in workloads:
-        queue.put(workload, None, tiers_of(context.device))
-    queue.background(import_scipy)
-    version = context.compiler.version
-    keys = [KernelKey.of(w, context.device, session.tier, version) for w in workloads]
-    stored = [context.records.records(key) for key in keys]
-    for i, (workload, key) in enumerate(zip(workloads, keys, strict=True)):
-        yield from rest()
-        if session.clock.cancelled():
-            return
-        compiled = queue.get()
-        yield session.compiled(compiled)
-        state = state_of(compiled, workload, key)
-        session.states.append(state)
-        known = stored_default(state, stored[i])
-        if known is not None:
-            _start_from(state, known.median_ms)
-            continue
-        yield session.trying(state, DEFAULT_SETTINGS, "check")
-        context.runner.set_fixture(queue.fixture(workload))
-        if i + 1 < len(keys) and not stored[i + 1]:  # made while the page measures
-            queue.fixture_ahead(workloads[i + 1])
-        policy = check_policy(session.options.policy, workload)
-        _start_from(state, evaluator.check_default(compiled, state, policy))
-
-
-def _start_from(state: WorkloadState, ms: float) -> None:
-    state.default_ms = state.best_ms = ms
-    state.best_gflops = gflops_of(state.workload.flops, ms)
-    if state.best_gflops > 0:
-        state.log_rates[DEFAULT_SETTINGS] = math.log(state.best_gflops)
 
 
 def state_of(compiled: CompileResult, workload: Workload, key: KernelKey) -> WorkloadState:
@@ -125,26 +74,37 @@ def renew_default(state: WorkloadState, incumbent_ms: Sequence[float]) -> None:
     state.scale = state.best_gflops / math.exp(met) if met is not None else 1.0
 
 
-def check_policy(policy: MeasurePolicy, workload: Workload) -> MeasurePolicy:
-    """Short samples for workloads that will not be tuned: there the check matters, not the rate."""
-    return policy if workload.tunable else replace(policy, pairs=2, min_sample_ms=1, warmup_ms=5)
+class Spaces:
+    """Opens the lite space of each tunable workload; what the database knows of it is taken up."""
 
+    def __init__(
+        self,
+        session: SessionState,
+        packable: frozenset[str],
+        search: SearchStrategy,
+        incumbents: Incumbents,
+    ) -> None:
+        self._session, self._packable = session, packable
+        self.search, self.incumbents = search, incumbents
+        self._open: set[str] = set()
+        workloads = [s.workload for s in session.states if s.workload.tunable]
+        history = session.context.records.history(workloads)
+        search.remember(history, {s.key for s in session.states})
 
-def build_spaces(
-    session: SessionState,
-    packable: frozenset[str],
-    search: SearchStrategy,
-    incumbents: Incumbents,
-) -> Iterator[Event]:
-    """The lite space of each tunable workload; what the database knows of it is taken up."""
-    context = session.context
-    workloads = [s.workload for s in session.tunable]
-    search.remember(context.records.history(workloads), {s.key for s in session.states})
-    for state in session.tunable:
-        space = build_lite_space(state.workload, context.device, state.workload.key in packable)
+    def open(self) -> Iterator[Event]:
+        """The spaces of workloads that were checked since the last time."""
+        for state in self._session.tunable:
+            if state.workload.key not in self._open and not self._session.clock.stop():
+                self._open.add(state.workload.key)
+                yield from self._of(state)
+
+    def _of(self, state: WorkloadState) -> Iterator[Event]:
+        session, context = self._session, self._session.context
+        packable = state.workload.key in self._packable
+        space = build_lite_space(state.workload, context.device, packable)
         records = context.records.records(state.key)
         winner = stored_winner(records)
-        kernel = None if winner is None else incumbents.rebuilt(winner, state)
+        kernel = None if winner is None else self.incumbents.rebuilt(winner, state)
         if kernel is None:
             # A winner of other bytes makes doubtful what was compared with it.
             records = [r for r in records if r.state != "won"]
@@ -166,5 +126,5 @@ def build_spaces(
         )
         if winner is not None and kernel is not None:
             chain = stored_speedup(records)
-            yield incumbents.swap(state, kernel, winner.median_ms, chain, from_database=True)
-        search.open(state, records)
+            yield self.incumbents.swap(state, kernel, winner.median_ms, chain, from_database=True)
+        self.search.open(state, records)

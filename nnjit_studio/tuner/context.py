@@ -50,9 +50,8 @@ class TuneOptions:
     """What the user may choose."""
 
     seconds: float | None = 30.0
-    """Budget from the lite spaces to the summary; the check of the default kernels comes
-    before. With a budget every tunable workload gets ``MIN_ROUNDS`` candidates where time
-    allows. None: until nothing is left to gain."""
+    """Budget from the first event to the summary. With a budget every tunable workload gets
+    ``MIN_ROUNDS`` candidates where time allows. None: until nothing is left to gain."""
     policy: MeasurePolicy = field(default_factory=MeasurePolicy)
     thresholds: SwapPolicy = field(default_factory=SwapPolicy)
     exhaustive: bool = False
@@ -84,7 +83,8 @@ class SessionState:
 
     @property
     def tunable(self) -> list[WorkloadState]:
-        return [s for s in self.states if s.workload.tunable]
+        """Of those that were checked."""
+        return [s for s in self.states if s.workload.tunable and s.checked]
 
     def trying(self, state: WorkloadState, settings: str, phase: str) -> Trying:
         return Trying(self.clock.t_s(), state.workload.key, settings, phase)

@@ -220,6 +220,8 @@ class WorkloadSummary:
     speedup: tuple[float, float, float] | None = None
     """Of the kernels by their duels, with the interval; None where it is not known, and 1, 1, 1
     where no kernel was replaced. What is before times it is after."""
+    checked: bool = True
+    """False: its check did not end within the budget, so it was not tuned."""
 
 
 @dataclass(frozen=True)
@@ -227,7 +229,7 @@ class Finished(Event, name="summary"):
     """The summary; ``reason`` is ``time``, ``converged``, ``exhausted`` or ``cancelled``.
 
     ``seconds_to_within_3_percent``: when the estimate of the model's time came within
-    3 % of its last value, counted as the budget is: from the lite spaces on.
+    3 % of its last value, counted from the lite spaces on.
     ``pipeline_ms`` is what the GPU's own compiler took for a kernel; empty on Wasm.
     ``late_share`` is the share of the rounds' measuring in which the GPU had finished
     and was not noticed. ``gain`` is the only statement about the model's speed-up: the ratio of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -34,7 +35,13 @@ class Compiler(Protocol):
         self, workload: Workload, candidate: AnyCandidate | None, tiers: Sequence[str]
     ) -> CompileResult: ...
 
-    def fixture(self, workload: Workload) -> Fixture: ...
+    def fixture(self, workload: Workload) -> Fixture:
+        """Raises ``CompileError`` where there is none. It may take minutes, beside other jobs."""
+
+    def drop_reference(self, workload: str) -> None:
+        """End the fixture that is being made, if it is of this key: who waits for it gets a
+        ``CompileError``. For any thread.
+        """
 
 
 class Measures(Protocol):
@@ -90,3 +97,6 @@ class Clock(Protocol):
     def monotonic_s(self) -> float: ...
 
     def now_iso(self) -> str: ...
+
+    def wait(self, done: Future[Any], seconds: float) -> None:
+        """Until it is done, at most so long."""

@@ -1,10 +1,10 @@
-"""Compile ahead: kernels are built while the page measures."""
+"""Compile ahead: kernels and reference results are made while the page measures."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from types import TracebackType
 
 from nnjit_studio.model import Workload
@@ -14,29 +14,90 @@ from nnjit_studio.records.gpu_candidate import AnyCandidate
 from nnjit_studio.tuner.protocols import Compiler
 
 Job = tuple[Workload, AnyCandidate | None, Sequence[str]]
+KEPT_BYTES = 256 << 20
+"""Fixtures that are kept for the next turn of their workload."""
+DROP_S = 0.1
+
+
+class References:
+    """Seeded inputs with their reference results, made by a thread of their own, in order.
+
+    Kernels need not wait for them: the reference of a large product takes seconds of processor
+    time. Use as a context manager: leaving it ends what is being made.
+    """
+
+    def __init__(self, compiler: Compiler, cache_bytes: int = KEPT_BYTES) -> None:
+        self._compiler, self._cache_bytes = compiler, cache_bytes
+        self._made: dict[str, Future[Fixture]] = {}
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="references")
+
+    def __enter__(self) -> References:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        while left := [f for f in self._made.values() if not f.done()]:
+            self.drop()  # again: it may have waited for somebody else's
+            wait(left, timeout=DROP_S)
+        self._thread.shutdown()
+
+    def drop(self) -> None:
+        """End what is being made, and what was not begun; nothing more is asked for."""
+        for key, future in self._made.items():
+            if not future.cancel() and not future.done():
+                self._compiler.drop_reference(key)
+
+    def ahead(self, workload: Workload) -> Future[Fixture]:
+        """Have one made that will be asked for soon; what becomes of it."""
+        if workload.key not in self._made:
+            self._made[workload.key] = self._thread.submit(self._compiler.fixture, workload)
+        return self._made[workload.key]
+
+    def has(self, workload: Workload) -> bool:
+        """Whether :meth:`get` does not wait for it."""
+        return workload.key in self._made and self._made[workload.key].done()
+
+    def get(self, workload: Workload) -> Fixture:
+        """Waits for it; kept for tunable workloads, which have several turns."""
+        fixture = self.ahead(workload).result()
+        found = self._made.pop(workload.key)
+        if workload.tunable:
+            self._made[workload.key] = found
+        done = {k: _nbytes(f.result()) for k, f in self._made.items() if _is_made(f)}
+        for key in list(done)[:-1]:
+            if sum(done.values()) <= self._cache_bytes:
+                break
+            del self._made[key], done[key]
+        return fixture
 
 
 class KernelQueue:
     """A bounded queue of compiled kernels, filled by one thread.
 
-    That thread alone talks to the compiler, so a compiler needs no lock. Use
-    as a context manager: leaving it waits for the thread to end.
+    Use as a context manager: leaving it waits for the thread to end.
 
     Parameters
     ----------
     depth
         How many results may be ready or in the making at once.
-    cache_bytes
-        Fixtures kept for the next turn of their workload.
+
+    Attributes
+    ----------
+    references
+        Of the same compiler.
     """
 
-    def __init__(self, compiler: Compiler, depth: int = 3, cache_bytes: int = 256 << 20) -> None:
+    def __init__(self, compiler: Compiler, depth: int = 3, cache_bytes: int = KEPT_BYTES) -> None:
         self._compiler = compiler
         self._depth = depth
-        self._cache_bytes = cache_bytes
+        self.references = References(compiler, cache_bytes)
         self._waiting: deque[Job] = deque()
         self._running: deque[Future[CompileResult]] = deque()
-        self._fixtures: dict[str, Future[Fixture]] = {}
         self._ahead: dict[tuple[str, str, tuple[str, ...]], Future[CompileResult]] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="compile-ahead")
 
@@ -49,7 +110,8 @@ class KernelQueue:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._thread.shutdown(wait=True, cancel_futures=True)
+        with self.references:
+            self._thread.shutdown(wait=True, cancel_futures=True)
 
     def put(self, workload: Workload, candidate: AnyCandidate | None, tiers: Sequence[str]) -> None:
         """Ask for a kernel; results come in the order of asking."""
@@ -99,25 +161,6 @@ class KernelQueue:
     def background(self, work: Callable[[], object]) -> None:
         """Have the thread do this too, after what it was asked for before."""
         self._thread.submit(work)
-
-    def fixture(self, workload: Workload) -> Fixture:
-        """Seeded inputs and reference; kept for tunable workloads, which have several turns."""
-        self.fixture_ahead(workload)
-        found = self._fixtures.pop(workload.key)
-        fixture = found.result()
-        if workload.tunable:
-            self._fixtures[workload.key] = found
-        done = {k: _nbytes(f.result()) for k, f in self._fixtures.items() if _is_made(f)}
-        for key in list(done)[:-1]:
-            if sum(done.values()) <= self._cache_bytes:
-                break
-            del self._fixtures[key], done[key]
-        return fixture
-
-    def fixture_ahead(self, workload: Workload) -> None:
-        """Have a fixture made that will be asked for soon."""
-        if workload.key not in self._fixtures:
-            self._fixtures[workload.key] = self._thread.submit(self._compiler.fixture, workload)
 
     def _fill(self) -> None:
         while self._waiting and len(self._running) < self._depth:

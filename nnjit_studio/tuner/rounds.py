@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 
+from nnjit_studio.model import Workload
 from nnjit_studio.records import CompileResult, MeasurePolicy
 from nnjit_studio.records.candidate import settings_of
+from nnjit_studio.records.gpu_candidate import AnyCandidate
 from nnjit_studio.records.outcomes import COMPARED, FASTER, WON
-from nnjit_studio.tuner.baseline import is_far_off, renew_default
+from nnjit_studio.tuner.baseline import Spaces, is_far_off, renew_default
+from nnjit_studio.tuner.checks import Checks, by_worth
 from nnjit_studio.tuner.context import SessionState
 from nnjit_studio.tuner.evaluator import Evaluator
 from nnjit_studio.tuner.events import Drift, Event, MachineSeen, Measured, RoundDone
-from nnjit_studio.tuner.incumbents import Incumbents
 from nnjit_studio.tuner.requests import Requests
-from nnjit_studio.tuner.search.search_strategy import SearchStrategy
 from nnjit_studio.tuner.search.task_scheduler import (
     ROUNDS_A_TURN,
     WorkloadState,
@@ -23,6 +24,7 @@ from nnjit_studio.tuner.search.task_scheduler import (
     next_turn,
 )
 from nnjit_studio.tuner.sentinel import Sentinel
+from nnjit_studio.tuner.session_clock import SLICE_S
 from nnjit_studio.tuner.time_left import RoundClock, seconds_left
 from nnjit_studio.tuner.timing import ModelTiming
 from nnjit_studio.tuner.whole.machine import Machine, busy_text, is_rough
@@ -46,19 +48,22 @@ class Rounds:
     def __init__(
         self,
         session: SessionState,
-        search: SearchStrategy,
+        checks: Checks,
+        spaces: Spaces,
         evaluator: Evaluator,
-        incumbents: Incumbents,
         requests: Requests,
         timing: ModelTiming,
         machine: Machine,
     ) -> None:
-        self._session, self._search, self._evaluator = session, search, evaluator
-        self._incumbents, self._requests, self._timing = incumbents, requests, timing
+        self._session, self._checks, self._spaces = session, checks, spaces
+        self._search, self._incumbents = spaces.search, spaces.incumbents
+        self._evaluator, self._requests, self._timing = evaluator, requests, timing
         self._machine, self._seen_rate, self._rate = machine, 0.0, 0.0
         context, tier = session.context, session.tier
         self._runner, self._queue, self._clock = context.runner, session.queue, session.clock
+        self._references = session.queue.references
         self._loaded: WorkloadState | None = None
+        self._awaited: set[str] = set()
         self._round_clock = RoundClock()
         self._sentinel: Sentinel[tuple[WorkloadState, CompileResult]] = Sentinel(
             machine.pulse,
@@ -70,31 +75,69 @@ class Rounds:
     def run(self) -> Generator[Event, None, str]:
         """Every turn of every workload; returns why there is no further one."""
         while True:
+            yield from self._joined()
             tunable = self._session.tunable
-            timed = self._clock.budget_s is not None
-            state = next_turn(tunable, timed, self._session.options.exhaustive)
+            state = self._next(tunable)
             if reason := self._clock.stop():
                 return reason
-            if state is None:
+            if state is None and not self._checks.waiting:
                 return "converged" if any(s.pending for s in tunable) else "exhausted"
+            if state is None or not self._is_ready(state):
+                wanted = self._wanted() or state
+                self._await(self._checks.waiting[0] if wanted is None else wanted.workload)
+                state = self._next([s for s in tunable if self._is_ready(s)])
+            if state is None:
+                yield from self._rest()
+                continue
             if reason := (yield from self._turn(state)):
                 return reason
             state.swept = True
             self._queue.forget()
+
+    def _joined(self) -> Iterator[Event]:
+        """Workloads whose default kernel has its reference by now are tuned too."""
+        waiting = len(self._checks.waiting)
+        yield from self._checks.late()
+        if len(self._checks.waiting) < waiting:
+            self._loaded = None
+            yield from self._spaces.open()
+            for state in self._session.tunable:
+                self._search.refresh(state)
+
+    def _next(self, states: Sequence[WorkloadState]) -> WorkloadState | None:
+        timed = self._clock.budget_s is not None
+        return next_turn(states, timed, self._session.options.exhaustive)
+
+    def _is_ready(self, state: WorkloadState) -> bool:
+        return self._references.has(state.workload)
+
+    def _await(self, workload: Workload) -> None:
+        """Have its reference made; once, or while nothing else can be done, a moment is waited."""
+        future = self._references.ahead(workload)
+        others = any(self._is_ready(s) for s in self._session.tunable if not s.converged)
+        if not (others and workload.key in self._awaited):
+            self._clock.wait(future, SLICE_S)
+        self._awaited.add(workload.key)
+
+    def _wanted(self) -> WorkloadState | None:
+        """Whose reference is made next: not that of the most work, which takes the longest."""
+        unseen = (s for s in self._session.tunable if not (s.swept or s.converged))
+        missing = (s for s in unseen if not self._is_ready(s))
+        return min(missing, key=lambda s: by_worth(s.workload), default=None)
 
     def _turn(self, state: WorkloadState) -> Generator[Event, None, str]:
         """Rounds of one workload; why the session ends in the middle of them, or nothing."""
         hopeful, first, rounds = not state.converged, not state.swept, 0
         self._load(state)
         while state.pending and rounds < (1 if first else ROUNDS_A_TURN):
-            yield from self._rest(state)
-            if reason := self._clock.stop():
+            yield from self._rest()
+            if reason := self._clock.stop(state.round_s):
                 return reason
             yield from self._requested()
             if not state.pending or state.settled:
                 break
             self._load(state)
-            entry = self._search.take(state)
+            began_s, entry = self._clock.t_s(), self._search.take(state)
             yield self._session.trying(state, str(entry.candidate), "compile")
             compiled = self._queue.at_once(state.workload, entry.candidate, (self._session.tier,))
             # Asked again after the wait: an ended compile process is no verdict.
@@ -105,6 +148,7 @@ class Rounds:
             verdict = yield from self._round(state, compiled)
             yield from self._repeat_doubtful()
             rounds += verdict != "duplicate"
+            state.round_s = self._clock.t_s() - began_s
             if first and self._session.options.served is None:
                 continue  # while kernels are slow an inference costs several rounds
             yield from self._timing.between()
@@ -115,21 +159,24 @@ class Rounds:
     def _load(self, state: WorkloadState) -> None:
         """Have the workload's fixture in the page."""
         if state is not self._loaded:
-            self._runner.set_fixture(self._queue.fixture(state.workload))
+            self._runner.set_fixture(self._references.get(state.workload))
             self._loaded = state
 
-    def _rest(self, state: WorkloadState) -> Iterator[Event]:
+    def _rest(self) -> Iterator[Event]:
         """Pause where that was asked for; the page may have been used for anything meanwhile."""
         if (yield from self._requests.rest()):
             yield from self._incumbents.restore()
             self._loaded = None
-            self._load(state)
 
     def _requested(self) -> Iterator[Event]:
         """What the user asked for goes first, also what was measured before."""
+        later: list[tuple[str, AnyCandidate, float | None]] = []
         for workload, candidate, enough in self._requests.candidates():
-            state = next((s for s in self._session.tunable if s.workload.key == workload), None)
-            if state is None:
+            state = next((s for s in self._session.states if s.workload.key == workload), None)
+            if state is None or not state.workload.tunable:
+                continue
+            if not state.checked or not self._at_hand(state):
+                later.append((workload, candidate, enough))
                 continue
             if enough is not None and candidate == state.incumbent.candidate:
                 self._settle(state, enough)  # the database of this device has proven it before
@@ -145,6 +192,13 @@ class Rounds:
             yield from self._round(state, compiled)
             if enough is not None:
                 self._settle(state, enough)
+        for request in later:
+            self._requests.add(*request)
+
+    def _at_hand(self, state: WorkloadState) -> bool:
+        """Whether its reference is there; without a budget it is waited for."""
+        timed = self._clock.budget_s is not None
+        return self._clock.wait(self._references.ahead(state.workload), 0.0 if timed else math.inf)
 
     def _settle(self, state: WorkloadState, enough: float) -> None:
         """End the search of a workload whose incumbent gains enough."""
@@ -182,9 +236,8 @@ class Rounds:
             self._runner.prepare(made)
         for entry in self._search.ranked(state)[:AHEAD]:
             self._queue.ahead(state.workload, entry.candidate, (self._session.tier,))
-        others = (s for s in self._session.tunable if not (s.swept or s is state or s.converged))
-        if not state.swept and (following := next(others, None)):
-            self._queue.fixture_ahead(following.workload)
+        if following := self._wanted():
+            self._references.ahead(following.workload)
 
     def _round(
         self, state: WorkloadState, compiled: CompileResult, again: bool = False
@@ -229,7 +282,8 @@ class Rounds:
         if seconds is None:
             return policy
         limit_ms = max(DUEL_SHARE * seconds * 1000, DUEL_RUNS * state.best_ms)
-        return replace(policy, max_ms=min(policy.max_ms, limit_ms))
+        left_ms = max(1.0, 1000 * (self._clock.rounds_s() or 0.0))
+        return replace(policy, max_ms=min(policy.max_ms, limit_ms, left_ms))
 
     def _round_done(self, state: WorkloadState, measured: Measured) -> RoundDone:
         tunable, exhaustive = self._session.tunable, self._session.options.exhaustive

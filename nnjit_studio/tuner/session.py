@@ -12,7 +12,8 @@ from nnjit_studio.model import Workload
 from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.gpu_candidate import AnyCandidate
 from nnjit_studio.space.lite_space import build_lite_space
-from nnjit_studio.tuner.baseline import build_spaces, check_defaults
+from nnjit_studio.tuner.baseline import Spaces
+from nnjit_studio.tuner.checks import Checks
 from nnjit_studio.tuner.context import SessionState, TunedModel, TuneOptions, TuningContext
 from nnjit_studio.tuner.evaluator import Evaluator
 from nnjit_studio.tuner.events import Event, Failed, Finished, SessionStarted
@@ -174,20 +175,22 @@ class TuningSession:
         machine: Machine,
     ) -> Generator[Event, None, str]:
         """The stages in order; returns why the session ended."""
-        yield from check_defaults(session, self._workloads, evaluator, self._requests.rest)
-        if session.clock.cancelled():
-            return "cancelled"
+        checks = Checks(session, evaluator, self._requests.rest)
+        yield from checks.begin(self._workloads)
+        if reason := session.clock.stop(timing.least_s()):
+            return reason
         self._context.runner.register([s.default for s in session.states])
         yield from timing.before()
         statistics.begin(session.clock.t_s())
         least_gain = self._options.thresholds.min_gain
         search = SearchStrategy(self._context.device, self._tier, least_gain)
-        incumbents = Incumbents(session)
-        yield from build_spaces(session, self._model.packable, search, incumbents)
+        spaces = Spaces(session, self._model.packable, search, Incumbents(session))
+        yield from spaces.open()
         estimate_ms = model_ms(timing.before_ms, session.states)
         statistics.progress(session.clock.t_s(), estimate_ms)
-        rounds = Rounds(session, search, evaluator, incumbents, self._requests, timing, machine)
+        rounds = Rounds(session, checks, spaces, evaluator, self._requests, timing, machine)
         reason = yield from rounds.run()
+        session.queue.references.drop()
         yield from timing.after()
         return reason
 

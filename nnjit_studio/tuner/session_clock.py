@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import TypeVar
+from concurrent.futures import Future
+from typing import Any, TypeVar
 
 from nnjit_studio.tuner.protocols import Clock
 
@@ -16,6 +18,8 @@ LIVE_PAUSE = 4
 """An inference is followed by at least this many times its own length of tuning."""
 RESERVED_SHARE = 1 / 3
 """Most of the budget that may be kept for timing the model at the end."""
+SLICE_S = 0.5
+"""Of a wait: the budget may be changed meanwhile, and so may what is waited for."""
 
 
 class SessionClock:
@@ -24,9 +28,9 @@ class SessionClock:
     Attributes
     ----------
     budget_s
-        Seconds in all from :meth:`start_budget` on; None: until nothing is left to gain.
+        Seconds in all, from the beginning to the summary; None: until nothing is left to gain.
     timing_s
-        What comes after the last round.
+        What comes after the last round; as much as may be kept for it before that is known.
     """
 
     def __init__(
@@ -40,34 +44,25 @@ class SessionClock:
         self.cancelled = cancelled
         self._interval_s = FULL_SPEED_INTERVAL_S if full_speed else LIVE_INTERVAL_S
         self.budget_s = seconds
-        self.timing_s = 0.0
+        self.timing_s = math.inf
         self.begin()
 
     def begin(self) -> None:
         """The session begins now."""
         self._began_s = self._live_due_s = self._paused_at_s = self._clock.monotonic_s()
-        self._budget_began_s: float | None = None
 
     def t_s(self) -> float:
         """Seconds since the session began, pauses not counted."""
         return self._clock.monotonic_s() - self._began_s
 
-    def start_budget(self, timing_s: float) -> None:
-        """From now on the budget passes, ``timing_s`` of it after the last round."""
-        self._budget_began_s, self.timing_s = self._clock.monotonic_s(), timing_s
-
     def set_left(self, seconds: float | None) -> None:
         """Have so many seconds from now on, or no limit. Thread-safe."""
-        began_s = self._budget_began_s
-        spent_s = 0.0 if began_s is None else self._clock.monotonic_s() - began_s
-        self.budget_s = None if seconds is None else spent_s + seconds
+        self.budget_s = None if seconds is None else self.t_s() + seconds
 
     def left_s(self) -> float | None:
         """Seconds of the budget that are left, its last timing included; None: no limit."""
-        if self.budget_s is None or self._budget_began_s is None:
-            return self.budget_s
-        spent_s = self._clock.monotonic_s() - self._budget_began_s
-        return max(0.0, self.budget_s - spent_s)
+        budget_s = self.budget_s
+        return None if budget_s is None else max(0.0, budget_s - self.t_s())
 
     def pause(self) -> float:
         """What passes until :meth:`resume` counts nowhere; seconds since the session began."""
@@ -79,18 +74,33 @@ class SessionClock:
         rested_s = self._clock.monotonic_s() - self._paused_at_s
         self._began_s += rested_s
         self._live_due_s += rested_s
-        if self._budget_began_s is not None:
-            self._budget_began_s += rested_s
         return rested_s
 
-    def stop(self) -> str:
-        """Why no further round may begin: ``cancelled``, ``time`` or empty."""
+    def stop(self, next_s: float = 0.0) -> str:
+        """Why nothing that takes ``next_s`` may begin: ``cancelled``, ``time`` or empty."""
         if self.cancelled():
             return "cancelled"
+        left_s = self.rounds_s()
+        return "time" if left_s is not None and left_s <= next_s else ""
+
+    def rounds_s(self) -> float | None:
+        """Seconds that are left for rounds; None: no limit."""
         budget_s, left_s = self.budget_s, self.left_s()
         if budget_s is None or left_s is None:
-            return ""
-        return "time" if left_s <= min(self.timing_s, budget_s * RESERVED_SHARE) else ""
+            return None
+        return max(0.0, left_s - min(self.timing_s, budget_s * RESERVED_SHARE))
+
+    def wait(self, done: Future[Any], most_s: float) -> bool:
+        """Whether it is done after so many seconds at most, before the rounds have to end."""
+        until_s = self.t_s() + most_s
+        while not done.done():
+            left_s, rounds_s = until_s - self.t_s(), self.rounds_s()
+            if rounds_s is not None:
+                left_s = min(left_s, rounds_s)
+            if left_s <= 0 or self.cancelled():
+                return False
+            self._clock.wait(done, min(left_s, SLICE_S))
+        return True
 
     def when_due(self, look: Callable[[], T]) -> T | None:
         """Look at the model if it is time to, by running it or by asking what it served."""

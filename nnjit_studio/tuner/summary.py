@@ -110,6 +110,7 @@ def workload_summaries(states: Sequence[WorkloadState]) -> tuple[WorkloadSummary
             best=settings_of(s.incumbent.candidate),
             share=s.share,
             speedup=s.speedup,
+            checked=s.checked,
         )
         for s in ranked
     )
@@ -125,7 +126,7 @@ def share_of_peak(
     least_ms = taken_ms = 0.0
     for s in states:
         peak = device.peak(tier, s.workload.kind)
-        if peak and s.workload.flops and s.workload.tunable:
+        if peak and s.workload.flops and s.workload.tunable and s.checked:
             least_ms += s.workload.uses * s.workload.flops / peak / 1e6
             taken_ms += s.workload.uses * s.comparable_ms
     return min(1.0, least_ms / taken_ms) if taken_ms > 0 else None

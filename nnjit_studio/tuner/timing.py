@@ -30,6 +30,7 @@ TIMED_RUNS = 10
 PROFILED_RUNS = 3
 UNSEEN_RUNS = 1000
 """Of a model that takes no time by the page's clock: some of so many meet a tick of it."""
+LEAST_RUNS = 2
 TIMING_RUNS = WARMUP_RUNS + TIMED_RUNS + PROFILED_RUNS
 PAIR_RUNS = 4
 """Of one pair: each kernel's sample, after a warm run."""
@@ -41,6 +42,8 @@ PAIRS_SHARE = 0.1
 PAIRS_INTERVAL_S = 0.5
 TIMING_LIMIT_S = 5.0
 """Of the timed runs of the model, before and after."""
+OVER_SHARE = 0.1
+"""Of the budget: so much later the last runs of a model may end."""
 PATIENT_LIMIT_S = 20.0
 """Of the last pairs where the session has no time limit, or was stopped.
 
@@ -71,28 +74,43 @@ class ModelTiming:
         self._paired_s = self._pair_s = 0.0
         self.gain = ModelGain(UNCHANGED)
 
+    def least_s(self) -> float:
+        """About what :meth:`before` takes at least, by the checks of the kernels: two runs."""
+        states = self._session.states
+        return LEAST_RUNS * sum(s.workload.uses * s.default_ms for s in states) / 1000
+
     def before(self) -> Iterator[Event]:
-        """Time the model with its default kernels, and begin the budget.
+        """Time the model with its default kernels, and keep time for that at the end.
 
         The share of each workload in its time is set.
         """
+        clock = self._session.clock
+        if clock.budget_s is not None:
+            self._limit_s = min(TIMING_LIMIT_S, clock.budget_s * RESERVED_SHARE / 2)
+            self._pairs_limit_s = clock.budget_s * RESERVED_SHARE - self._limit_s
         runs_ms, steps_ms = yield from self._timed()
         self.before_ms = self.after_ms = middle_ms(runs_ms)
         shares = shares_of(self._plan, steps_ms)
         for state in self._session.states:
             state.share = shares.get(state.workload.key, 0.0)
-        budget_s = self._session.clock.budget_s
-        if budget_s is not None:
-            self._limit_s = min(TIMING_LIMIT_S, budget_s * RESERVED_SHARE / 2)
-            self._pairs_limit_s = budget_s * RESERVED_SHARE - self._limit_s
         runs_s = timing_runs(self.before_ms, self._limit_s) * self.before_ms / 1000
         pairs_s = LAST_PAIRS * PAIR_RUNS * max(self.before_ms, SAMPLE_MS) / 1000
         in_turns = self._served is None
-        self._paired_s, self._pair_s = self._session.clock.t_s(), pairs_s / LAST_PAIRS
-        self._session.clock.start_budget(runs_s + in_turns * min(pairs_s, self._pairs_limit_s))
+        self._paired_s, self._pair_s = clock.t_s(), pairs_s / LAST_PAIRS
+        clock.timing_s = runs_s + in_turns * min(pairs_s, self._pairs_limit_s)
 
     def after(self) -> Iterator[Event]:
-        """Time the model with its kernels of now, then in turns with the first ones."""
+        """Time the model with its kernels of now, then in turns with the first ones.
+
+        Where that could not end soon, the last runs between the rounds are what is known.
+        """
+        clock = self._session.clock
+        left_s = clock.left_s()
+        if left_s is not None and clock.budget_s is not None:
+            if LEAST_RUNS * self.after_ms / 1000 > left_s + OVER_SHARE * clock.budget_s:
+                self.gain = self._pairs.gain() if self._swapped else self.gain
+                return
+            self._limit_s = min(self._limit_s, left_s)
         runs_ms, _ = yield from self._timed()
         self.after_ms = middle_ms(runs_ms)
         if not self._swapped:
@@ -197,7 +215,7 @@ class ModelTiming:
 def timing_runs(run_ms: float, limit_s: float) -> int:
     """How many runs of a model :func:`time_model` makes, all together."""
     fitting = int(limit_s * 1000 / run_ms) if run_ms > 0 else TIMING_RUNS
-    return TIMING_RUNS if fitting >= TIMING_RUNS else max(2, fitting)
+    return TIMING_RUNS if fitting >= TIMING_RUNS else max(LEAST_RUNS, fitting)
 
 
 def time_model(runner: Runner, feeds: Mapping[str, NDArray[Any]], limit_s: float) -> RunsAndSteps:

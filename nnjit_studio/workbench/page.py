@@ -9,8 +9,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from nnjit_studio import __version__
 from nnjit_studio.compiler.process.client import CompileProcess
@@ -47,6 +48,9 @@ class SystemClock:
 
     def now_iso(self) -> str:
         return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
+
+    def wait(self, done: Future[Any], seconds: float) -> None:
+        wait([done], timeout=seconds)
 
 
 class Tenant(Protocol):

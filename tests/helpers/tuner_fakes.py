@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent import futures
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnjit_studio.errors import PageError
+from nnjit_studio.errors import CompileError, PageError
 from nnjit_studio.model import Plan, PlanStep, Workload
 from nnjit_studio.records import (
     CompileResult,
@@ -56,15 +59,39 @@ def best_is_6x8(workload: str, candidate: Candidate | None) -> float:
     return slow * (tile + 0.001 * candidate.r0)
 
 
-@dataclass
 class FakeClock:
-    now_s: float = 100.0
+    """Time passes where somebody says so, or waits for a reference that takes long."""
+
+    def __init__(self) -> None:
+        self._now_s = 100.0
+        self.making: dict[str, tuple[float, threading.Event]] = {}
+        """When the reference of a workload will be there, and what says so."""
+
+    @property
+    def now_s(self) -> float:
+        return self._now_s
+
+    @now_s.setter
+    def now_s(self, now_s: float) -> None:
+        self._now_s = now_s
+        for due_s, there in list(self.making.values()):
+            if due_s <= now_s:
+                there.set()
 
     def monotonic_s(self) -> float:
         return self.now_s
 
     def now_iso(self) -> str:
         return "2026-11-21T00:00:00Z"
+
+    def wait(self, done: Future[Any], seconds: float) -> None:
+        end_s = self.now_s + seconds
+        while not done.done() and self.now_s < end_s:
+            futures.wait([done], timeout=0.01)  # the thread that does it may only begin now
+            if not done.done() and self.making:
+                due_s = min(due_s for due_s, _ in self.making.values())
+                self.now_s = min(end_s, max(self.now_s, due_s))
+                futures.wait([done], timeout=0.01)
 
 
 @dataclass
@@ -75,6 +102,10 @@ class FakeCompiler:
     fails: Callable[[Candidate], bool] = lambda c: False
     same_bytes: Callable[[Candidate], bool] = lambda c: False
     built: list[tuple[str, str, tuple[str, ...]]] = field(default_factory=list)
+    takes: Callable[[str], float] = lambda workload: 0.0
+    """Seconds of the clock until the reference of a workload is there, by its key."""
+    clock: FakeClock = field(default_factory=FakeClock)
+    dropped: list[str] = field(default_factory=list)
 
     def compile(
         self, workload: Workload, candidate: Candidate | None, tiers: Sequence[str]
@@ -92,7 +123,20 @@ class FakeCompiler:
         return CompileResult(workload.key, candidate, tuple(kernels), ms=4.0)
 
     def fixture(self, workload: Workload) -> Fixture:
+        key = workload.key
+        if (takes_s := self.takes(key)) > 0:
+            there = threading.Event()
+            self.clock.making[key] = self.clock.now_s + takes_s, there
+            assert there.wait(60)
+            del self.clock.making[key]
+        if key in self.dropped:
+            raise CompileError("The compile process died.")
         return Fixture(workload.key, (), (np.zeros(4),), (np.ones(4, np.float32),))
+
+    def drop_reference(self, workload: str) -> None:
+        if workload in self.clock.making:
+            self.dropped.append(workload)
+            self.clock.making[workload][1].set()
 
 
 @dataclass
@@ -215,7 +259,6 @@ class Stage:
     device: DeviceProfile = DEVICE
     records: FakeRecords = field(default_factory=FakeRecords)
     compiler: FakeCompiler = field(default_factory=FakeCompiler)
-    clock: FakeClock = field(default_factory=FakeClock)
     runner: FakeRunner = field(init=False)
 
     def __post_init__(self) -> None:
@@ -230,6 +273,10 @@ class Stage:
         packable = frozenset({TUNABLE[0].key})
         model = TunedModel("toy", self.runner.plan, tuple(self.workloads), {}, packable)
         return TuningSession(model, self.context, TuneOptions(seconds=seconds, **kw), cancelled)
+
+    @property
+    def clock(self) -> FakeClock:
+        return self.compiler.clock
 
     @property
     def context(self) -> TuningContext:

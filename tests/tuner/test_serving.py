@@ -149,7 +149,7 @@ def test_a_session_asks_a_serving_model_instead_of_running_it() -> None:
 
 def test_full_speed_serving_that_served_nothing_is_timed_by_its_profile() -> None:
     stage = Stage()
-    events = list(stage.session(seconds=1, served=ServingStats).run())
+    events = list(stage.session(seconds=3, served=ServingStats).run())
     assert isinstance(events[-1], Finished)
     assert events[-1].model_ms["before"] > 0
 

@@ -193,27 +193,30 @@ def test_queue_keeps_the_order_and_its_bound() -> None:
             queue.get()
 
 
-def test_queue_compiles_on_one_thread_of_its_own_and_ends_it() -> None:
-    seen: set[int] = set()
+def test_queue_has_a_thread_for_kernels_and_one_for_references_and_ends_both() -> None:
+    seen: dict[str, set[int]] = {"fixture": set(), "compile": set()}
 
     class Watching(FakeCompiler):
         def fixture(self, workload: Workload) -> Fixture:
-            seen.add(threading.get_ident())
+            seen["fixture"].add(threading.get_ident())
             return super().fixture(workload)
 
         def compile(
             self, workload: Workload, candidate: Candidate | None, tiers: Sequence[str]
         ) -> CompileResult:
-            seen.add(threading.get_ident())
+            seen["compile"].add(threading.get_ident())
             return super().compile(workload, candidate, tiers)
 
     with KernelQueue(Watching()) as queue:
         queue.put(BIG, TILE, ("simd128",))
-        queue.fixture(BIG)
+        for workload in (BIG, SMALL):
+            queue.references.get(workload)
         queue.get()
-    assert len(seen) == 1
-    assert threading.get_ident() not in seen
-    assert not any(t.name.startswith("compile-ahead") for t in threading.enumerate())
+    ours = {threading.get_ident()}
+    assert len(seen["fixture"]) == len(seen["compile"]) == 1
+    assert len(seen["fixture"] | seen["compile"] | ours) == 3
+    names = [t.name for t in threading.enumerate()]
+    assert not any(name.startswith(("compile-ahead", "references")) for name in names)
 
 
 def test_queue_keeps_fixtures_within_its_bytes() -> None:
@@ -227,12 +230,12 @@ def test_queue_keeps_fixtures_within_its_bytes() -> None:
 
     with KernelQueue(Large(), cache_bytes=2000) as queue:
         for workload in (BIG, SMALL, BIG, SMALL):
-            queue.fixture(workload)
+            queue.references.get(workload)
         assert made == [BIG.key, SMALL.key]
     made.clear()
     with KernelQueue(Large(), cache_bytes=1000) as queue:
         for workload in (BIG, BIG, SMALL, BIG):
-            queue.fixture(workload)
+            queue.references.get(workload)
     assert made == [BIG.key, SMALL.key, BIG.key]
 
 

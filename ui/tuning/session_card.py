@@ -14,6 +14,7 @@ from nnjit_studio.analysis.report import (
     model_gain,
     model_times,
     peak_text,
+    unchecked_text,
 )
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.state.session import StudioSession
@@ -126,7 +127,8 @@ class SessionCard(QFrame):
     def _show(self, summary: ev.Finished) -> None:
         self.title.setText(title(summary))
         self.worth.setText(worth(summary))
-        self.tried.setText(candidates_text(summary.to_json()))
+        told = summary.to_json()
+        self.tried.setText("; ".join(filter(None, (candidates_text(told), unchecked_text(told)))))
         self.left.setText(remaining(summary))
         for label in (self.tried, self.left):
             label.setVisible(bool(label.text()))

@@ -65,12 +65,16 @@ class WorkloadState:
     measured: dict[str, str] = field(default_factory=dict)
     """sha256 of all bytes that were judged, and the settings they came from."""
     rounds: int = 0
+    checked: bool = False
+    """Whether the default kernel was compared with the reference: nothing is built on it before."""
     swept: bool = False
     """Whether the first round is over, which every workload gets in the beginning."""
     settled: bool = False
     """Whether what others found is as fast here as they said: nothing else is searched."""
     gain: float = 1.0
     """Share of its time that the best pending candidate is expected to save."""
+    round_s: float = 0.0
+    """The longest of its rounds so far."""
 
     @property
     def left(self) -> float:
