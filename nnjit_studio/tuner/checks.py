@@ -63,6 +63,8 @@ class Checks:
         keys = [KernelKey.of(w, context.device, session.tier, version) for w in order]
         stored = [context.records.records(key) for key in keys]
         for i, (workload, key) in enumerate(zip(order, keys, strict=True)):
+            if not (i or stored[i]):
+                queue.references.ahead(workload)  # its process begins while kernels are made
             yield from self._rest()
             if session.clock.stop():
                 return

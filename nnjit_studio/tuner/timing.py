@@ -105,6 +105,8 @@ class ModelTiming:
         Where that could not end soon, the last runs between the rounds are what is known.
         """
         clock = self._session.clock
+        if not (self._swapped or any(state.rounds for state in self._session.states)):
+            return  # nothing has happened since it was timed
         left_s = clock.left_s()
         if left_s is not None and clock.budget_s is not None:
             if LEAST_RUNS * self.after_ms / 1000 > left_s + OVER_SHARE * clock.budget_s:

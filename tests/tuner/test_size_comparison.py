@@ -14,6 +14,8 @@ from nnjit_studio.model.family import Family
 from nnjit_studio.records import Kernel
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.records.size_tuning import SizeTuning
+from nnjit_studio.tuner.queue import References
+from nnjit_studio.tuner.session_clock import SessionClock
 from nnjit_studio.tuner.sizes.comparison import Comparison, Place
 
 FAMILY = Family("matmul", (None, 768, 768), "f32", (), "ff")
@@ -43,9 +45,29 @@ def compared(
 ) -> tuple[SizeTuning, list[tuple[int, str]]]:
     stage = Stage((), compiler=compiler or FakeCompiler())
     stage.runner.speed, stage.runner.wrong = speed, wrong
-    comparison = Comparison(FAMILY, places, stage.context)
-    told = [(where.workload.dims[0], settings) for where, settings in comparison.run()]
+    with References(stage.compiler) as references:
+        comparison = Comparison(FAMILY, places, stage.context, clock_of(stage), references)
+        told = [(where.workload.dims[0], settings) for where, settings in comparison.run()]
+    assert comparison.complete
     return comparison.result("few"), told
+
+
+def clock_of(stage: Stage, seconds: float | None = None) -> SessionClock:
+    clock = SessionClock(stage.clock, seconds=seconds)
+    clock.timing_s = 0.0
+    return clock
+
+
+@pytest.mark.parametrize("takes_s", [0.0, 1e6])
+def test_no_kernel_is_compared_beyond_the_budget(takes_s: float) -> None:
+    stage = Stage((), compiler=FakeCompiler(takes=lambda workload: takes_s))
+    stage.runner.speed, began_s = speed, stage.clock.now_s
+    with References(stage.compiler) as references:
+        clock = clock_of(stage, 0.5)
+        comparison = Comparison(FAMILY, (place(16), place(384)), stage.context, clock, references)
+        told = len(list(comparison.run()))
+    assert not comparison.complete and told == (2 if not takes_s else 0)
+    assert stage.clock.now_s - began_s <= 0.5 + stage.runner.round_s
 
 
 def test_each_size_says_what_settings_are_worth_there() -> None:

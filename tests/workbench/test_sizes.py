@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tuner_fakes import DEVICE
+from tuner_fakes import DEVICE, FakeClock
 
 from nnjit_studio.analysis.profile.sizes import SizeRow, SizesProfile
 from nnjit_studio.errors import PageError, UserError
@@ -20,7 +20,7 @@ from nnjit_studio.records.estimate import Estimate
 from nnjit_studio.verdict.figures import Interval
 from nnjit_studio.workbench import Workbench
 from nnjit_studio.workbench.inputs.sizes import sized
-from nnjit_studio.workbench.jobs import profile_sizes_beside, sizes, tune_sizes
+from nnjit_studio.workbench.jobs import profile_sizes_beside, size_tuning, sizes, tune_sizes
 from nnjit_studio.workbench.open_model import size_name
 
 
@@ -231,12 +231,11 @@ def test_sizes_that_were_tuned_are_compared_for_bundles(
     )
 
 
-def test_a_session_that_ends_late_leaves_time_to_compare(monkeypatch):
-    """On a busy machine no kernel was compared."""
-    now, asked = [0.0], []
+def test_what_a_session_leaves_is_for_comparing(monkeypatch):
+    clock, asked = FakeClock(), []
 
-    def late(seconds):
-        now[0] += 3 * seconds
+    def session(seconds):
+        clock.now_s += seconds / 2
         return iter(())
 
     page = SimpleNamespace(backend=SimpleNamespace(is_gpu=False), cancelled=False)
@@ -244,12 +243,12 @@ def test_a_session_that_ends_late_leaves_time_to_compare(monkeypatch):
     bench = SimpleNamespace(
         page=page,
         model=SimpleNamespace(current=current),
-        tuning=SimpleNamespace(start=late),
+        tuning=SimpleNamespace(start=session),
     )
-    monkeypatch.setattr(sizes, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(size_tuning, "SystemClock", lambda: clock)
     monkeypatch.setattr(sizes, "heaviest", lambda opened, shares: 0)
     monkeypatch.setattr(
-        sizes, "compare_sizes", lambda *given: asked.append(given[3] - now[0]) or ((), ())
+        sizes, "compare_sizes", lambda *given: asked.append(given[3].rounds_s()) or ((), ())
     )
     sizes._tune(bench, sizes.SizesEffort(60.0), str)
-    assert asked == [pytest.approx(60.0 * (1 - sizes.TUNING_SHARE))]
+    assert asked == [pytest.approx(60.0 * (1 - sizes.TUNING_SHARE / 2))]

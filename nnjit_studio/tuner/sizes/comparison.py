@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,8 @@ from nnjit_studio.records.outcomes import COMPARED
 from nnjit_studio.records.size_tuning import UNMEASURED, AtSize, SizeTuning
 from nnjit_studio.tuner.context import TuningContext
 from nnjit_studio.tuner.evaluator import duel
+from nnjit_studio.tuner.queue import References
+from nnjit_studio.tuner.session_clock import SessionClock
 from nnjit_studio.tuner.swap_policy import SwapPolicy
 
 POLICY = MeasurePolicy(max_ms=2000.0)
@@ -38,11 +41,20 @@ class Place:
 class Comparison:
     """Of one kernel; :meth:`run` measures size by size, :meth:`result` is what it found.
 
-    Settings that are wrong at one size are left out at all of them.
+    Settings that are wrong at one size are left out at all of them. Nothing is begun once the
+    clock's budget is over.
     """
 
-    def __init__(self, family: Family, places: Sequence[Place], context: TuningContext) -> None:
+    def __init__(
+        self,
+        family: Family,
+        places: Sequence[Place],
+        context: TuningContext,
+        clock: SessionClock,
+        references: References,
+    ) -> None:
         self._family, self._places, self._context = family, places, context
+        self._clock, self._references = clock, references
         self._tier = context.device.best_tier
         self._rows: list[AtSize] = []
         self._wrong: set[str] = set()
@@ -56,10 +68,16 @@ class Comparison:
             When a first guess does not compile.
         """
         for place in self._places:
-            yield from self._at(place)
+            if not self._clock.stop():
+                yield from self._at(place)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every size was measured before the time was over."""
+        return len(self._rows) == len(self._places)
 
     def result(self, before: str) -> SizeTuning:
-        """Of all sizes, ascending; ``before`` as of :class:`SizeTuning`."""
+        """Of all sizes, ascending, when complete; ``before`` as of :class:`SizeTuning`."""
         context, last = self._context, self._places[-1]
         key = KernelKey.of(last.workload, context.device, self._tier, context.compiler.version)
         family = self._family
@@ -81,7 +99,9 @@ class Comparison:
         guess = self._compiled(workload, place.guess)
         if isinstance(guess, str):
             raise CompileError(f"The first guess of {workload.name} does not compile: {guess}.")
-        context.runner.set_fixture(context.compiler.fixture(workload))
+        if not self._clock.wait(self._references.ahead(workload), math.inf):
+            return
+        context.runner.set_fixture(self._references.get(workload))
         alone = context.runner.measure(guess, None, replace(POLICY, pairs=SwapPolicy().min_pairs))
         if alone.error:
             raise CompileError(f"The first guess of {workload.name} does not run: {alone.error}.")
@@ -90,6 +110,8 @@ class Comparison:
         for settings, tile in place.tiles.items():
             if settings in self._wrong:
                 continue
+            if self._clock.stop():
+                return
             yield place, settings
             kernel = self._compiled(workload, tile)
             if isinstance(kernel, str):
@@ -97,7 +119,7 @@ class Comparison:
             if kernel.sha256 not in known:
                 # Without a peak, which a busy machine probes too low: numbers are checked anyway.
                 result, verdict = duel(
-                    context.runner, kernel, guess, workload.flops, None, POLICY, SwapPolicy()
+                    context.runner, kernel, guess, workload.flops, None, self._policy, SwapPolicy()
                 )
                 samples_ms += result.incumbent_ms
                 if verdict.state not in COMPARED:
@@ -108,6 +130,13 @@ class Comparison:
             found[settings] = known[kernel.sha256]
         size, ms = workload.dims[self._family.axis], statistics.median(samples_ms)
         self._rows.append(AtSize(size, workload.key, place.share, ms, found))
+
+    @property
+    def _policy(self) -> MeasurePolicy:
+        left_s = self._clock.left_s()
+        return (
+            POLICY if left_s is None else replace(POLICY, max_ms=min(POLICY.max_ms, 1e3 * left_s))
+        )
 
     def _compiled(self, workload: Workload, tile: Candidate) -> Kernel | str:
         """A kernel, or why there is none."""

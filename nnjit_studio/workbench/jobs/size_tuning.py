@@ -6,7 +6,6 @@ every model; a bundle for any size takes its settings from there.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +21,8 @@ from nnjit_studio.records.size_tuning import SizeTuning
 from nnjit_studio.support.phases import OnPhase, quiet
 from nnjit_studio.tuner import TuningContext
 from nnjit_studio.tuner.events import Event, Failed
+from nnjit_studio.tuner.queue import References
+from nnjit_studio.tuner.session_clock import SessionClock
 from nnjit_studio.tuner.sizes.comparison import Comparison, Place
 from nnjit_studio.workbench.inputs.sizes import sized
 from nnjit_studio.workbench.model import ModelOnPage
@@ -73,18 +74,23 @@ def tune_sizes(
     at = sized(page.process.survey(path), wanted, None if feeds is None else dict(feeds))
     shares = shares_of(shares, len(at))
     opened, notes = bench.open_sizes(path, [each.arrays for each in at], on_phase)
-    tuned = heaviest(opened, shares)
+    tuned, clock = heaviest(opened, shares), comparing_clock(bench, seconds)
     for event in bench.tuning.start(seconds * TUNING_SHARE, program=size_name(tuned)):
         yield event
         if isinstance(event, Failed):
             raise event.cause
     if page.cancelled:
         raise UserError("Tuning the sizes was cancelled.")
-    kernels, left = compare_sizes(
-        model, shares, tuned, time.monotonic() + seconds * (1 - TUNING_SHARE), on_phase
-    )
+    kernels, left = compare_sizes(model, shares, tuned, clock, on_phase)
     sizes = tuple(each.sizes for each in at)
     return TunedSizes(opened.graph.name, sizes, shares, sizes[tuned], kernels, left, notes)
+
+
+def comparing_clock(bench: Workbench, seconds: float) -> SessionClock:
+    """Of a budget that begins now, nothing of which is kept for the end."""
+    clock = SessionClock(SystemClock(), lambda: bench.page.cancelled, seconds=seconds)
+    clock.timing_s = 0.0
+    return clock
 
 
 def heaviest(opened: OpenModel, shares: Sequence[float]) -> int:
@@ -112,7 +118,11 @@ def shares_of(runs: Sequence[float], count: int) -> tuple[float, ...]:
 
 
 def compare_sizes(
-    model: ModelOnPage, shares: Sequence[float], tuned: int, until_s: float, on_phase: OnPhase
+    model: ModelOnPage,
+    shares: Sequence[float],
+    tuned: int,
+    clock: SessionClock,
+    on_phase: OnPhase,
 ) -> tuple[tuple[SizeTuning, ...], tuple[str, ...]]:
     """Compare what is known to be fast at one size, or won at another, at all sizes of the model.
 
@@ -122,8 +132,8 @@ def compare_sizes(
         Of all runs, by size.
     tuned
         The size whose best settings are compared.
-    until_s
-        Monotonic seconds at which no further kernel is begun.
+    clock
+        Its budget is that of tuning and comparing: a kernel that is not done by then is left.
 
     Returns
     -------
@@ -148,19 +158,25 @@ def compare_sizes(
     wanted = [f for f in by_work if works[f.at[tuned]] >= LEAST_SHARE * whole]
     found: list[SizeTuning] = []
     left: list[str] = []
-    with page.cancellable("Comparing settings", on_phase) as phase:
+    with (
+        page.cancellable("Comparing settings", on_phase) as phase,
+        References(page.compiler) as references,
+    ):
         device = page.connect()
         context = TuningContext(page.runner, page.compiler, page.database, device, SystemClock())
         for number, family in enumerate(wanted, 1):
-            if time.monotonic() >= until_s:
+            if clock.stop():
                 left.append(family.name)
                 continue
             places, before = _places(model, family, shares, tuned)
-            comparison = Comparison(family, places, context)
+            comparison = Comparison(family, places, context, clock, references)
             with page.compiler_killed_on_cancel():
                 for place, _ in comparison.run():
                     at = place.workload.dims[family.axis]
                     phase(f"comparing settings of kernel {number} of {len(wanted)} at {at}")
+            if not comparison.complete:
+                left.append(family.name)
+                continue
             found.append(comparison.result(before))
             page.database.commit_size_tuning(found[-1])
     return tuple(found), tuple(left)

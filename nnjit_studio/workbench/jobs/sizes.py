@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from nnjit_studio.workbench.jobs.alone import forms_of_sizes, with_alone
 from nnjit_studio.workbench.jobs.size_tuning import (
     TUNING_SHARE,
     compare_sizes,
+    comparing_clock,
     heaviest,
     shares_of,
 )
@@ -175,6 +175,7 @@ def _tune(bench: Workbench, effort: SizesEffort, on_phase: OnPhase) -> tuple[str
     """What a user should know of it."""
     opened, rounds, seconds = bench.model.current, 0, effort.seconds
     compares = bool(opened.families) and not bench.page.backend.is_gpu
+    clock = comparing_clock(bench, seconds)
     for event in bench.tuning.start(seconds * TUNING_SHARE if compares else seconds):
         if isinstance(event, Failed):
             raise event.cause
@@ -186,8 +187,6 @@ def _tune(bench: Workbench, effort: SizesEffort, on_phase: OnPhase) -> tuple[str
     if not compares:
         return ()
     shares = shares_of(effort.shares, len(opened.programs))
-    # From now on: a session on a busy machine ends late, and would leave nothing.
-    until_s = time.monotonic() + seconds * (1 - TUNING_SHARE)
-    kernels, left = compare_sizes(bench.model, shares, heaviest(opened, shares), until_s, on_phase)
+    kernels, left = compare_sizes(bench.model, shares, heaviest(opened, shares), clock, on_phase)
     compared = f"Settings of {len(kernels)} kernels were compared at all sizes, for bundles."
     return (compared, f"There was no time for {len(left)} more.") if left else (compared,)

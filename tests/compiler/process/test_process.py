@@ -152,15 +152,34 @@ def test_ending_a_reference_leaves_what_others_asked_for(
         path, tmp_path / "w.bin", lambda phase: ended.append(process.kill_reference())
     )
     assert ended and not any(ended) and not process.kill_reference(), "it is no reference"
-    exchange = process._child._exchange
+    key, exchange = model.workloads[0].key, process._references._exchange
+    kernel = process._child.process
 
-    def killed(*given: Any) -> Any:
-        assert process.kill_reference()
-        return exchange(*given)
+    def killed(pipe: Any, name: str, *given: Any) -> Any:
+        if name == "seeded_fixture":
+            assert not process.kill_reference("another workload's")
+            assert process.kill_reference(key)
+        return exchange(pipe, name, *given)
 
-    monkeypatch.setattr(process._child, "_exchange", killed)
+    monkeypatch.setattr(process._references, "_exchange", killed)
     with pytest.raises(CompileError, match="died"):
-        process.seeded_fixture(model.workloads[0].key)
+        process.seeded_fixture(key)
+    assert process._child.process is kernel and kernel is not None and kernel.is_alive()
+
+
+def test_kernels_do_not_wait_for_a_reference(
+    process: CompileProcess, model: ImportedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchange, made = process._references._exchange, []
+
+    def slow(pipe: Any, name: str, *given: Any) -> Any:
+        if name == "seeded_fixture":
+            made.append(Compiler(process).compile(model.workloads[0], CANDIDATE, TIERS))
+        return exchange(pipe, name, *given)
+
+    monkeypatch.setattr(process._references, "_exchange", slow)
+    assert len(process.seeded_fixture(model.workloads[0].key).expected) == 1
+    assert [each.error for each in made] == [""]
 
 
 def test_late_job_is_killed(
