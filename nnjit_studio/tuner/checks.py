@@ -49,13 +49,13 @@ class Checks:
         return [state.workload for state, _ in self._waiting]
 
     def begin(self, workloads: Sequence[Workload]) -> Iterator[Event]:
-        """Compile all, and check until :data:`CHECK_SHARE` of the budget is over.
+        """Compile all, and check until :data:`CHECK_SHARE` of the budget is over, one at least.
 
         ``workloads`` are most work first, as the states are afterwards. Fewer of them where the
         session was cancelled, or the time is over.
         """
         session, context, queue = self._session, self._session.context, self._session.queue
-        order = sorted(workloads, key=by_worth)
+        order = sorted(workloads, key=by_cost)
         for workload in order:
             queue.put(workload, None, tiers_of(context.device))
         queue.background(import_scipy)
@@ -77,10 +77,12 @@ class Checks:
                 _start_from(state, known.median_ms)
                 continue
             self._waiting.append((state, compiled))
-            if not self._soon():
+            if not self._soon(CHECK_SHARE):
                 continue
             if i + 1 < len(keys) and not stored[i + 1]:  # made while the page measures
                 queue.references.ahead(order[i + 1])
+            yield from self._check()
+        if self._waiting and not any(s.checked for s in session.states) and self._soon(1.0):
             yield from self._check()
         place = {workload.key: i for i, workload in enumerate(workloads)}
         session.states.sort(key=lambda s: place[s.workload.key])
@@ -94,13 +96,13 @@ class Checks:
                 return
             yield from self._check()
 
-    def _soon(self) -> bool:
-        """Whether the first one's reference comes before the rounds have to begin."""
+    def _soon(self, share: float) -> bool:
+        """Whether the first one's reference comes before such a share of the budget is over."""
         clock = self._session.clock
         future = self._session.queue.references.ahead(self.waiting[0])
         most_s = math.inf
         if clock.budget_s is not None:
-            most_s = CHECK_SHARE * clock.budget_s - clock.t_s()
+            most_s = share * clock.budget_s - clock.t_s()
         return clock.wait(future, most_s)
 
     def _check(self) -> Iterator[Event]:
@@ -113,9 +115,9 @@ class Checks:
         del self._waiting[0]
 
 
-def by_worth(workload: Workload) -> tuple[bool, int, int]:
-    """What is tuned and used most first: a use more costs no reference more. Then what is small."""
-    return not workload.tunable, -workload.uses, workload.flops
+def by_cost(workload: Workload) -> tuple[bool, int]:
+    """What is tuned first; then what is small, since its reference is there soon."""
+    return not workload.tunable, workload.flops
 
 
 def check_policy(

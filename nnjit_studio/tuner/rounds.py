@@ -12,7 +12,7 @@ from nnjit_studio.records.candidate import settings_of
 from nnjit_studio.records.gpu_candidate import AnyCandidate
 from nnjit_studio.records.outcomes import COMPARED, FASTER, WON
 from nnjit_studio.tuner.baseline import Spaces, is_far_off, renew_default
-from nnjit_studio.tuner.checks import Checks, by_worth
+from nnjit_studio.tuner.checks import Checks, by_cost
 from nnjit_studio.tuner.context import SessionState
 from nnjit_studio.tuner.evaluator import Evaluator
 from nnjit_studio.tuner.events import Drift, Event, MachineSeen, Measured, RoundDone
@@ -123,7 +123,7 @@ class Rounds:
         """Whose reference is made next: not that of the most work, which takes the longest."""
         unseen = (s for s in self._session.tunable if not (s.swept or s.converged))
         missing = (s for s in unseen if not self._is_ready(s))
-        return min(missing, key=lambda s: by_worth(s.workload), default=None)
+        return min(missing, key=lambda s: by_cost(s.workload), default=None)
 
     def _turn(self, state: WorkloadState) -> Generator[Event, None, str]:
         """Rounds of one workload; why the session ends in the middle of them, or nothing."""

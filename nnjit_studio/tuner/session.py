@@ -178,7 +178,7 @@ class TuningSession:
         checks = Checks(session, evaluator, self._requests.rest)
         yield from checks.begin(self._workloads)
         if reason := session.clock.stop(timing.least_s()):
-            return reason
+            return reason  # without a check there is nothing to be tuned, and nothing to be timed
         self._context.runner.register([s.default for s in session.states])
         yield from timing.before()
         statistics.begin(session.clock.t_s())

@@ -75,9 +75,16 @@ class ModelTiming:
         self.gain = ModelGain(UNCHANGED)
 
     def least_s(self) -> float:
-        """About what :meth:`before` takes at least, by the checks of the kernels: two runs."""
+        """About what :meth:`before` takes at least: two runs.
+
+        As fast as the fastest kernel that was checked, or as slow as all of those together.
+        """
         states = self._session.states
-        return LEAST_RUNS * sum(s.workload.uses * s.default_ms for s in states) / 1000
+        checked = [s for s in states if s.default_ms > 0]
+        known_ms = sum(s.workload.uses * s.default_ms for s in checked)
+        rate = max((s.workload.flops / s.default_ms for s in checked), default=0.0)
+        flops = sum(s.workload.uses * s.workload.flops for s in states)
+        return LEAST_RUNS * max(known_ms, flops / rate if rate else 0.0) / 1000
 
     def before(self) -> Iterator[Event]:
         """Time the model with its default kernels, and keep time for that at the end.

@@ -85,11 +85,11 @@ class FakeClock:
         return "2026-11-21T00:00:00Z"
 
     def wait(self, done: Future[Any], seconds: float) -> None:
-        end_s = self.now_s + seconds
+        end_s = self.now_s + max(seconds, 1e-6)  # less is lost in the sum
         while not done.done() and self.now_s < end_s:
             futures.wait([done], timeout=0.01)  # the thread that does it may only begin now
             if not done.done() and self.making:
-                due_s = min(due_s for due_s, _ in self.making.values())
+                due_s = min(due_s for due_s, _ in list(self.making.values()))
                 self.now_s = min(end_s, max(self.now_s, due_s))
                 futures.wait([done], timeout=0.01)
 
@@ -127,7 +127,7 @@ class FakeCompiler:
         if (takes_s := self.takes(key)) > 0:
             there = threading.Event()
             self.clock.making[key] = self.clock.now_s + takes_s, there
-            assert there.wait(60)
+            assert there.wait(20)
             del self.clock.making[key]
         if key in self.dropped:
             raise CompileError("The compile process died.")
