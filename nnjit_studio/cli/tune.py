@@ -52,7 +52,7 @@ class SessionOptions:
 
     seconds: float = option(
         30.0,
-        "Time limit, counted from the first search space; tuning ends earlier when no "
+        "Time limit of the whole session once the model is open; tuning ends earlier when no "
         "further gain is expected.",
         type=AT_LEAST_0,
     )

@@ -51,6 +51,8 @@ class ModelOnPage:
         Whether the page runs the model on and on.
     cold
         Phases of its opening, until something runs it first.
+    opening_s
+        Seconds that its last opening took.
     cold_ms
         Those phases with the first run, where a profile was what ran it.
     """
@@ -64,6 +66,7 @@ class ModelOnPage:
         self.serve_options = ServeOptions()
         self.cold: Phases | None = None
         self.cold_ms: Mapping[str, float] = {}
+        self.opening_s = 0.0
         self.chosen: Mapping[str, AnyCandidate | None] = {}
 
     @property
@@ -140,7 +143,7 @@ class ModelOnPage:
         """Keep the phases of the opening; a profile completes them, if it runs the model first."""
         phases(DONE)
         phases.ms.pop("waiting for the page", None)  # the engine's start, not the model's
-        self.cold = phases
+        self.cold, self.opening_s = phases, sum(phases.ms.values()) / 1e3
 
     def load_with(self, others: Mapping[str, Plan]) -> None:
         """Load the open model again, with further plans over its memory."""

@@ -126,16 +126,20 @@ def tune_plan(
     UserError
         When the model's plan cannot be tuned here.
     """
+    clock = SystemClock()
+    began_s = clock.monotonic_s()
     model.stop_serving()
     model.register_best()
     forms, page = PlanForms(model), model.page
     page.begin()
+    if seconds is not None:
+        seconds = max(0.0, seconds - (clock.monotonic_s() - began_s))
     rounds = PlanRounds(
         forms,
         records or page.database,
         page.connect(),
-        SystemClock(),
-        PlanOptions(seconds),
+        clock,
+        PlanOptions(seconds, model.opening_s),
         lambda: page.cancelled,
     )
     yield from rounds.run()

@@ -193,26 +193,30 @@ class Tuning:
 
     def _programs(self, options: TuneOptions, only: str | None) -> Events:
         """Sessions of the model's programs, one after the other, each with its part of the time."""
-        model = self._model
-        programs = model.current.programs if only is None else (only,)
+        model, clock = self._model, SystemClock()
+        began_s = clock.monotonic_s()
+        programs = tuple(model.current.programs) if only is None else (only,)
         if model.page.backend.is_gpu and model.current.mixed:
             model.register_best()  # Wasm's kernels stay what they are
         model.take_page()
         model.cold = None
         model.page.begin()
-        if options.seconds is not None:
-            options = replace(options, seconds=options.seconds / len(programs))
         if model.serving:
             options = replace(options, served=model.served)
         events: list[Event] = []
         model.events = events
-        for name in programs:
+        seconds, spent_s = options.seconds, clock.monotonic_s() - began_s
+        for done, name in enumerate(programs):
+            if seconds is not None:
+                left_s = max(0.0, seconds - spent_s)
+                options = replace(options, seconds=left_s / (len(programs) - done))
             if len(model.current.programs) > 1:
                 # Kernels of the other program may hold a common weight in other panels.
                 model.page.runner.register([], only=True)
             self.program = name
             session = session_of(model, options, name, cancelled=lambda: model.page.cancelled)
             yield from self._followed(session, events)
+            spent_s += events[-1].t_s if events else 0.0
 
     def _followed(self, session: TuningSession, events: list[Event]) -> Events:
         """The events of a session, with their effect on the kernels that run."""

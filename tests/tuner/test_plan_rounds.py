@@ -167,3 +167,13 @@ def test_plans_are_spelled_by_what_differs_from_the_rules() -> None:
     assert changed([tiles, MERGE], TILES.name, "4x4") == {}
     assert [e.settings for e in neighbours([tiles])] == [f"{TILES.name}=direct", RULE]
     assert ways_known([]) == 1 and neighbours([]) == []
+
+
+def test_no_round_is_begun_that_takes_longer_than_the_time() -> None:
+    for first_s, rounds in ((1.5, 1), (4.0, 0)):
+        forms = FakeForms(FakeClock())
+        options = PlanOptions(3.0, first_s)
+        events = list(PlanRounds(forms, FakeRecords(), DEVICE, forms.clock, options).run())
+        settled = events[-1]
+        assert isinstance(settled, PlanSettled) and settled.reason == "time"
+        assert settled.rounds == rounds and settled.t_s <= 3.6

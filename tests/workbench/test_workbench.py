@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tuner_fakes import BIG, DEVICE, TUNABLE, Stage
+from tuner_fakes import BIG, DEVICE, TUNABLE, FakeClock, Stage
 
 from nnjit_studio.compiler.process.results import ImportedModel
 from nnjit_studio.device.host import device_id
@@ -176,7 +176,8 @@ def test_the_rules_are_asked_without_waiting_for_a_page(
 def test_a_decoder_is_tuned_program_by_program(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each has its half of the time, inputs of its own shapes, and a page without kernels."""
+    """Each has its part of the time that is left, inputs of its own shapes, and a page without
+    kernels."""
 
     def program(rows: int, packable: str) -> ImportedModel:
         ids = PlanPort(TensorSpec("ids", (1, rows), "i64"), 0)
@@ -209,15 +210,17 @@ def test_a_decoder_is_tuned_program_by_program(
     dropped: list[bool] = []
     bench.page.device = DEVICE
     monkeypatch.setattr("nnjit_studio.workbench.tuning.TuningSession", Session)
+    monkeypatch.setattr("nnjit_studio.workbench.tuning.SystemClock", FakeClock)
     monkeypatch.setattr(bench.page, "runner", Runner())
     facts = Generation(64, 8, "ids", "mask", "logits")
     programs = {MAIN: program(1, "a"), PREFILL: program(8, "b")}
     opened = bench.model.adopt(OpenModel(Path("d.onnx"), programs, generation=facts))
     names = [bench.tuning.program for _ in bench.tuning.start(8.0)]
     assert names == [MAIN, PREFILL] and dropped == [True, True]
-    for (model, seconds), rows, packable in zip(asked, (1, 8), "ab", strict=True):
+    assert [seconds for _, seconds in asked] == [4.0, 7.0], "the first one ended after a second"
+    for (model, _), rows, packable in zip(asked, (1, 8), "ab", strict=True):
         assert model.plan.name == f"plan of {rows}" and model.feeds["ids"].shape == (1, rows)
-        assert (seconds, model.packable) == (4.0, {packable})
+        assert model.packable == {packable}
     assert opened.packable == {"a", "b"} and list(opened.other_plans) == [PREFILL]
 
 

@@ -90,6 +90,8 @@ class PlanOptions:
     """
 
     seconds: float | None = None
+    first_s: float = 0.0
+    """About what the first round takes at least: an import of the model."""
     thresholds: SwapPolicy = SwapPolicy()  # noqa: RUF009
     policy: MeasurePolicy = PLAN_POLICY
     tolerance: float = TOLERANCE
@@ -112,7 +114,7 @@ class PlanRounds:
         self._began_s = clock.monotonic_s()
         self._done: set[str] = set()
         self._gain, self._rounds, self._best_ms = 1.0, 0, 0.0
-        self._longest_s = 0.0
+        self._longest_s = self._options.first_s
 
     def run(self) -> Iterator[Event]:
         """Every plan one choice away from the one that runs, until none of them is better."""
@@ -224,7 +226,10 @@ class PlanRounds:
         for pairs in LOOKS:
             yield Trying(self._t_s(), measured.workload, measured.candidate, "duel", pairs)
             more = pairs - len(taken.ms)
-            part = replace(policy, pairs=more, max_ms=policy.max_ms * more / LOOKS[-1])
+            max_ms = policy.max_ms * more / LOOKS[-1]
+            if self._options.seconds is not None:
+                max_ms = min(max_ms, max(1.0, 1e3 * (self._options.seconds - self._t_s())))
+            part = replace(policy, pairs=more, max_ms=max_ms)
             new = self._forms.trial(part)
             ms, without_ms = taken.ms + new.ms, taken.without_ms + new.without_ms
             taken = replace(new, ms=ms, without_ms=without_ms, runs_ms=(), runs_without_ms=())
