@@ -7,9 +7,13 @@ saturate; its web build and GPUs do not. A result was off by 0.4 of the largest 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import onnx
 from onnx import GraphProto, NodeProto, TensorProto, helper
+
+from nnjit_studio.compiler.onnx_file.native import native_session
 
 _WEIGHTS: dict[str, tuple[tuple[int, int], ...]] = {
     "MatMulInteger": ((1, 3),),
@@ -33,6 +37,32 @@ _SIDE: dict[str, tuple[int, int]] = {
     "QAttention": (0, 6),
 }
 """The other factor and its zero point; what is not here rounds floats to unsigned bytes itself."""
+
+
+_EXTERNAL = "session.model_external_initializers_file_folder_path"
+"""Where a model from memory has its external data."""
+_PASSES = {"session.x64quantprecision": "1"}
+"""Where ONNX Runtime's passes make products of bytes, they make them so too."""
+
+
+def exact_session(path: Path, changed: onnx.ModelProto | None = None, **options: Any) -> Any:
+    """A session of native ONNX Runtime whose sums of bytes no processor saturates.
+
+    Parameters
+    ----------
+    path
+        The model, whose external data lie beside it.
+    changed
+        What runs in its place: the model without its external data, or with all.
+    options
+        As of :func:`nnjit_studio.compiler.onnx_file.native.native_session`.
+    """
+    model = onnx.load(str(path), load_external_data=False) if changed is None else changed
+    exact = with_exact_sums(model)
+    if changed is None and exact is model:
+        return native_session(path, entries=_PASSES, **options)
+    entries = {**_PASSES, _EXTERNAL: str(path.parent.resolve())}
+    return native_session(exact.SerializeToString(), entries=entries, **options)
 
 
 def with_exact_sums(model: onnx.ModelProto) -> onnx.ModelProto:

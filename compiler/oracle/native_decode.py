@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnjit_studio.compiler.onnx_file.native import native_session
 from nnjit_studio.errors import ModelError
 
 _TYPES: dict[str, Any] = {
@@ -20,10 +19,6 @@ _TYPES: dict[str, Any] = {
     "tensor(float16)": np.float16,
     "tensor(bool)": np.bool_,
 }
-
-
-_EXTERNAL = "session.model_external_initializers_file_folder_path"
-"""Where a model from memory has its external data."""
 
 
 @dataclass(frozen=True)
@@ -46,22 +41,21 @@ class NativeDecoder:
 
         from nnjit_studio.compiler.importer.decoder.branches import has_branches, take_branch
         from nnjit_studio.compiler.importer.decoder.parts import find_decoder
+        from nnjit_studio.compiler.oracle.exact_sums import exact_session
         from nnjit_studio.compiler.oracle.full_precision import in_full_precision
 
         model = onnx.load(str(path), load_external_data=False)
         self._merged = has_branches(model)
-        exact = in_full_precision(model, path.parent)
-        changed = model.SerializeToString() if exact else b""
-        take_branch(model, past=True)
-        self._decoder = find_decoder(model)
-        entries = {_EXTERNAL: str(path.parent.resolve())} if exact else {}
+        changed = model if in_full_precision(model, path.parent) else None
         try:
-            self._session = native_session(changed if exact else path, entries=entries)
+            self._session = exact_session(path, changed)
         except Exception as e:  # ONNX Runtime raises types of its own
             raise ModelError(
                 f"Native ONNX Runtime cannot load {path.name!r}: {str(e)[:200]}",
                 "Generate without --check.",
             ) from e
+        take_branch(model, past=True)
+        self._decoder = find_decoder(model)
         self._types = {i.name: _TYPES[i.type] for i in self._session.get_inputs()}
         fixed = self._decoder.past or 0
         self._pasts: dict[str, NDArray[Any]] = {

@@ -66,7 +66,7 @@ class Checks:
             if not (i or stored[i]):
                 queue.references.ahead(workload)  # its process begins while kernels are made
             yield from self._rest()
-            if session.clock.stop():
+            if session.clock.stop() or not session.clock.wait(queue.next(), math.inf):
                 return
             compiled = queue.get()
             yield session.compiled(compiled)

@@ -17,6 +17,7 @@ Job = tuple[Workload, AnyCandidate | None, Sequence[str]]
 KEPT_BYTES = 256 << 20
 """Fixtures that are kept for the next turn of their workload."""
 DROP_S = 0.1
+PARTING_S = 0.5
 
 
 class References:
@@ -79,7 +80,8 @@ class References:
 class KernelQueue:
     """A bounded queue of compiled kernels, filled by one thread.
 
-    Use as a context manager: leaving it waits for the thread to end.
+    Use as a context manager: leaving it waits for a moment for the thread to end; a kernel that
+    takes longer is given up.
 
     Parameters
     ----------
@@ -99,6 +101,7 @@ class KernelQueue:
         self._waiting: deque[Job] = deque()
         self._running: deque[Future[CompileResult]] = deque()
         self._ahead: dict[tuple[str, str, tuple[str, ...]], Future[CompileResult]] = {}
+        self._jobs: list[Future[CompileResult]] = []
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="compile-ahead")
 
     def __enter__(self) -> KernelQueue:
@@ -111,12 +114,18 @@ class KernelQueue:
         trace: TracebackType | None,
     ) -> None:
         with self.references:
-            self._thread.shutdown(wait=True, cancel_futures=True)
+            self._thread.shutdown(wait=False, cancel_futures=True)
+            if not wait(self._jobs, timeout=PARTING_S).not_done:
+                self._thread.shutdown()
 
     def put(self, workload: Workload, candidate: AnyCandidate | None, tiers: Sequence[str]) -> None:
         """Ask for a kernel; results come in the order of asking."""
         self._waiting.append((workload, candidate, tiers))
         self._fill()
+
+    def next(self) -> Future[CompileResult]:
+        """What :meth:`get` waits for."""
+        return self._running[0]
 
     def get(self) -> CompileResult:
         """The next result; waits for it, and passes on what the compiler raised.
@@ -130,22 +139,24 @@ class KernelQueue:
         self._fill()
         return result
 
+    def soon(
+        self, workload: Workload, candidate: AnyCandidate | None, tiers: Sequence[str]
+    ) -> Future[CompileResult]:
+        """A kernel outside the order of asking, behind those in the making."""
+        known = self._ahead.pop(_job(workload, candidate, tiers), None)
+        return known or self._submit((workload, candidate, tiers))
+
     def at_once(
         self, workload: Workload, candidate: AnyCandidate | None, tiers: Sequence[str]
     ) -> CompileResult:
-        """A kernel outside the order of asking; waits for those in the making."""
-        known = self._ahead.pop(_job(workload, candidate, tiers), None)
-        if known is not None:
-            return known.result()
-        return self._thread.submit(self._compiler.compile, workload, candidate, tiers).result()
+        """The same, waited for."""
+        return self.soon(workload, candidate, tiers).result()
 
     def ahead(self, workload: Workload, candidate: AnyCandidate, tiers: Sequence[str]) -> None:
         """Make a kernel that will probably be asked for by :meth:`at_once`."""
         job = _job(workload, candidate, tiers)
         if job not in self._ahead:
-            self._ahead[job] = self._thread.submit(
-                self._compiler.compile, workload, candidate, tiers
-            )
+            self._ahead[job] = self._submit((workload, candidate, tiers))
 
     def made_ahead(self) -> list[Kernel]:
         """Kernels that were made ahead and are ready."""
@@ -164,9 +175,12 @@ class KernelQueue:
 
     def _fill(self) -> None:
         while self._waiting and len(self._running) < self._depth:
-            self._running.append(
-                self._thread.submit(self._compiler.compile, *self._waiting.popleft())
-            )
+            self._running.append(self._submit(self._waiting.popleft()))
+
+    def _submit(self, job: Job) -> Future[CompileResult]:
+        future = self._thread.submit(self._compiler.compile, *job)
+        self._jobs = [other for other in self._jobs if not other.done()] + [future]
+        return future
 
 
 def _job(

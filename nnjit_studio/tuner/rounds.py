@@ -139,10 +139,13 @@ class Rounds:
             self._load(state)
             began_s, entry = self._clock.t_s(), self._search.take(state)
             yield self._session.trying(state, str(entry.candidate), "compile")
-            compiled = self._queue.at_once(state.workload, entry.candidate, (self._session.tier,))
+            made = self._queue.soon(state.workload, entry.candidate, (self._session.tier,))
+            self._clock.wait(made, math.inf)
             # Asked again after the wait: an ended compile process is no verdict.
             if reason := self._clock.stop():
+                state.pending.append(entry)
                 return reason
+            compiled = made.result()
             self._prepare(state)
             yield self._session.compiled(compiled)
             verdict = yield from self._round(state, compiled)
@@ -183,9 +186,10 @@ class Rounds:
                 continue
             self._load(state)
             yield self._session.trying(state, settings_of(candidate), "compile")
-            compiled = self._queue.at_once(state.workload, candidate, (self._session.tier,))
-            if self._clock.cancelled():  # an ended compile process is no verdict
-                return
+            made = self._queue.soon(state.workload, candidate, (self._session.tier,))
+            if not self._clock.wait(made, math.inf) or self._clock.cancelled():
+                return  # an ended compile process is no verdict
+            compiled = made.result()
             self._measure_again(state, compiled)
             state.pending = [e for e in state.pending if e.candidate != candidate]
             yield self._session.compiled(compiled)

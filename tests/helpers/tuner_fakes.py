@@ -87,7 +87,7 @@ class FakeClock:
     def wait(self, done: Future[Any], seconds: float) -> None:
         end_s = self.now_s + max(seconds, 1e-6)  # less is lost in the sum
         while not done.done() and self.now_s < end_s:
-            futures.wait([done], timeout=0.01)  # the thread that does it may only begin now
+            futures.wait([done], timeout=0.05)  # the thread that does it may only begin now
             if not done.done() and self.making:
                 due_s = min(due_s for due_s, _ in list(self.making.values()))
                 self.now_s = min(end_s, max(self.now_s, due_s))

@@ -16,7 +16,7 @@ from nnjit_studio.bench.conditions import measured_now
 from nnjit_studio.bench.options import BenchOptions
 from nnjit_studio.bench.server import serve, visit
 from nnjit_studio.bench.statistics import geomean, ratios, spread
-from nnjit_studio.compiler.onnx_file.native import native_session, widened
+from nnjit_studio.compiler.onnx_file.native import widened
 from nnjit_studio.engine.pages.rounds import RoundsPolicy
 from nnjit_studio.errors import UserError
 from nnjit_studio.model import TensorSpec
@@ -236,8 +236,10 @@ def row_text(row: Mapping[str, Any]) -> str:
 
 
 def native_outputs(model: PreparedModel) -> dict[str, NDArray[Any]]:
-    """What ONNX Runtime gives on this machine's processor for the inputs that the page is given."""
-    session = native_session(model.onnx, intra_op_num_threads=1)
+    """What native ONNX Runtime gives, its sums exact, for the inputs that the page is given."""
+    from nnjit_studio.compiler.oracle.exact_sums import exact_session  # loads onnx
+
+    session = exact_session(model.onnx, intra_op_num_threads=1)
     names = [output.name for output in session.get_outputs()]
     feeds = seeded_feeds(model.inputs)
     wanted = {i.name: feeds[i.name] for i in session.get_inputs()}

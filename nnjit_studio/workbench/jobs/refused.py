@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.browsers.flags import Browser
@@ -24,6 +25,9 @@ from nnjit_studio.verdict.result import LABELS, Row, Verdict
 from nnjit_studio.verdict.store import usual_ms
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.page import SystemClock
+
+if TYPE_CHECKING:
+    from nnjit_studio.foreign_wasm.turbo.job import TurboOptions
 
 SAMPLED_S = 4.0
 """Inference of the page whose Wasm functions are sampled."""
@@ -120,30 +124,30 @@ def make_refused_faster(model: ModelOnPage, peer: Peer, on_phase: OnPhase) -> Pa
     UserError, TargetError, PageError
         When nothing in it gains, or it cannot be measured; when it was cancelled.
     """
-    from nnjit_studio.foreign_wasm.turbo.job import TurboOptions
     from nnjit_studio.foreign_wasm.turbo.kept import make_turbo
 
-    options = TurboOptions(target=_engine(model), no_sandbox=model.page.sandbox.asked_off)
+    options = _turbo_options(model)
     with model.page.cancellable("Making the faster module", on_phase) as note:
         return make_turbo(peer.module, options, note)
 
 
 def faster_module(model: ModelOnPage, peer: Peer) -> Path | None:
     """The faster form of ONNX Runtime Web's module if it was made before."""
-    from nnjit_studio.foreign_wasm.turbo.job import TurboOptions
     from nnjit_studio.foreign_wasm.turbo.kept import made_before
 
-    options = TurboOptions(target=_engine(model), no_sandbox=model.page.sandbox.asked_off)
     try:
-        return made_before(peer.module, options)
+        return made_before(peer.module, _turbo_options(model))
     except TargetError:  # without an engine none was made
         return None
 
 
-def _engine(model: ModelOnPage) -> str:
-    """Where it is measured: Chromium, whose engine the embedded view shares, or Node."""
+def _turbo_options(model: ModelOnPage) -> TurboOptions:
+    """It is measured in Chromium, whose engine the embedded view shares, or in Node."""
+    from nnjit_studio.foreign_wasm.turbo.job import TurboOptions
+
     browser = _sampler(model.page.target)
-    return browser.name if browser else "node"
+    target = browser.name if browser else "node"
+    return TurboOptions(target=target, no_sandbox=model.page.sandbox.asked_off)
 
 
 def _held(module: Path | None, folder: Path) -> Path | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -10,6 +11,8 @@ import pytest
 from exact_native import exact_session
 from onnx import TensorProto, helper, numpy_helper
 
+from nnjit_studio.compiler.onnx_file.native import native_session
+from nnjit_studio.compiler.oracle import exact_sums
 from nnjit_studio.compiler.oracle.exact_sums import with_exact_sums
 
 KINDS = {np.uint8: TensorProto.UINT8, np.int8: TensorProto.INT8}
@@ -45,6 +48,28 @@ def test_products_of_bytes_are_exact(a_kind, b_kind, constant: bool, pointed: bo
     feeds = {"a": a} if constant else {"a": a, "b": b}
     session = exact_session(product(a, b, constant, pointed), passes=False)
     np.testing.assert_array_equal(session.run(None, feeds)[0], expected)
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_session_of_a_file_has_exact_sums(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: bool
+) -> None:
+    """On a processor with VNNI the file itself has them: what is run is looked at."""
+    a, b = np.full((2, 64), 255, np.uint8), np.full((64, 4), 127, np.int8)
+    model, made = product(a, b, constant=True, pointed=False), []
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0)
+
+    def session(given: object, **options: object) -> object:
+        assert isinstance(given, bytes), "not the file"
+        nodes = onnx.load_from_string(given).graph.node
+        made.append([n.op_type for n in nodes])
+        return native_session(given, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(exact_sums, "native_session", session)
+    given = onnx.load(str(tmp_path / "m.onnx"), load_external_data=False) if changed else None
+    found = exact_sums.exact_session(tmp_path / "m.onnx", given).run(None, {"a": a})[0]
+    np.testing.assert_array_equal(found, np.full((2, 4), 64 * 255 * 127))
+    assert "Cast" in made[0] and made[0][-1] == "MatMulInteger"
 
 
 def test_signed_weights_alone_change() -> None:
