@@ -12,7 +12,7 @@ from nnjit_studio.records.candidate import settings_of
 from nnjit_studio.records.gpu_candidate import AnyCandidate
 from nnjit_studio.records.outcomes import COMPARED, FASTER, WON
 from nnjit_studio.tuner.baseline import Spaces, is_far_off, renew_default
-from nnjit_studio.tuner.checks import Checks, by_cost
+from nnjit_studio.tuner.checks.defaults import Checks, by_cost
 from nnjit_studio.tuner.context import SessionState
 from nnjit_studio.tuner.evaluator import Evaluator
 from nnjit_studio.tuner.events import Drift, Event, MachineSeen, Measured, RoundDone

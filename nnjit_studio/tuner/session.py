@@ -13,7 +13,7 @@ from nnjit_studio.records import DeviceProfile
 from nnjit_studio.records.gpu_candidate import AnyCandidate
 from nnjit_studio.space.lite_space import build_lite_space
 from nnjit_studio.tuner.baseline import Spaces
-from nnjit_studio.tuner.checks import Checks
+from nnjit_studio.tuner.checks.defaults import Checks
 from nnjit_studio.tuner.context import SessionState, TunedModel, TuneOptions, TuningContext
 from nnjit_studio.tuner.evaluator import Evaluator
 from nnjit_studio.tuner.events import Event, Failed, Finished, SessionStarted

@@ -11,7 +11,7 @@ from nnjit_studio.analysis.report import unchecked_text
 from nnjit_studio.model import Workload
 from nnjit_studio.records import CompileResult
 from nnjit_studio.records.candidate import Candidate
-from nnjit_studio.tuner.checks import CHECK_SHARE, by_cost
+from nnjit_studio.tuner.checks.defaults import CHECK_SHARE, by_cost
 from nnjit_studio.tuner.events import (
     Event,
     Failed,

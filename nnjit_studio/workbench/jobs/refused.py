@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from nnjit_studio.engine.browsers import browsers
 from nnjit_studio.engine.browsers.flags import Browser
@@ -25,9 +25,6 @@ from nnjit_studio.verdict.result import LABELS, Row, Verdict
 from nnjit_studio.verdict.store import usual_ms
 from nnjit_studio.workbench.model import ModelOnPage
 from nnjit_studio.workbench.page import SystemClock
-
-if TYPE_CHECKING:
-    from nnjit_studio.foreign_wasm.turbo.job import TurboOptions
 
 SAMPLED_S = 4.0
 """Inference of the page whose Wasm functions are sampled."""
@@ -141,8 +138,8 @@ def faster_module(model: ModelOnPage, peer: Peer) -> Path | None:
         return None
 
 
-def _turbo_options(model: ModelOnPage) -> TurboOptions:
-    """It is measured in Chromium, whose engine the embedded view shares, or in Node."""
+def _turbo_options(model: ModelOnPage) -> Any:
+    """``TurboOptions``: measured in Chromium, whose engine the embedded view shares, or in Node."""
     from nnjit_studio.foreign_wasm.turbo.job import TurboOptions
 
     browser = _sampler(model.page.target)

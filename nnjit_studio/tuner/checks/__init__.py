@@ -1,0 +1,1 @@
+"""What is compared with a reference before anything is built on it."""
