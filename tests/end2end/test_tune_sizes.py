@@ -28,7 +28,7 @@ def model(folder: Path, name: str, dim: str, *more: str) -> Path:
 def test_one_tuning_for_many_sizes_serves_another_model(tmp_path: Path) -> None:
     path, database = model(tmp_path, "a.onnx", "rows"), tmp_path / "k.db"
     (tmp_path / "rows.txt").write_text("4 30\n90\n")
-    words = ["--sizes", "4,90", "--histogram", tmp_path / "rows.txt", "--seconds", 4]
+    words = ["--sizes", "4,90", "--histogram", tmp_path / "rows.txt", "--seconds", 20]
     lines = json_lines(nnjit("tune", path, *words, "--database", database, "--json", *SANDBOX))
     kinds = [line["event"] for line in lines]
     assert kinds[0] == "started" and kinds[-2:] == ["summary", "sizes"]

@@ -304,10 +304,11 @@ def test_a_slow_model_is_timed_less_often() -> None:
     runs, steps = time_model(stage.runner, {}, limit_s=100.0)
     assert len(runs) == 10
     assert len(steps) == len(stage.runner.plan.steps) - 1
-    before = stage.runner.inferences
-    runs, steps = time_model(stage.runner, {}, limit_s=0.01)
-    assert len(runs) == 1 and len(steps) == len(stage.runner.plan.steps) - 1
-    assert stage.runner.inferences - before == timing_runs(runs[0], 0.01) == 2
+    for limit_s, few in ((1.0, 2), (0.01, 1)):
+        before = stage.runner.inferences
+        runs, steps = time_model(stage.runner, {}, limit_s=limit_s)
+        assert len(runs) == 1 and len(steps) == len(stage.runner.plan.steps) - 1
+        assert stage.runner.inferences - before == timing_runs(runs[0], limit_s) == few
 
 
 def test_a_model_shorter_than_the_clocks_tick_has_a_time() -> None:

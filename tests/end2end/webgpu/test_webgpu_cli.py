@@ -94,7 +94,7 @@ def test_a_model_is_tuned_and_runs_as_in_onnx_runtime(
 ) -> None:
     skip_what_is_not_here(target)
     given = on_gpu(target, folder / f"{target}.db")
-    events = json_lines(nnjit("tune", small, "--backend", "webgpu", "--seconds", 1, *given))
+    events = json_lines(nnjit("tune", small, "--backend", "webgpu", "--seconds", 8, *given))
     summary = events[-1]
     assert summary["event"] == "summary" and summary["target"]["target"] == LABELS[target]
     assert "software, no GPU" in summary["target"]["adapter"]
