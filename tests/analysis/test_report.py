@@ -24,7 +24,7 @@ from nnjit_studio.analysis.report import (
 from nnjit_studio.analysis.session_events import short_name
 from nnjit_studio.engine.browsers.browsers import find, is_root
 from nnjit_studio.errors import UserError
-from nnjit_studio.records.gain import TOO_BUSY, ModelGain
+from nnjit_studio.records.gain import TOO_BUSY, UNCHANGED, ModelGain
 from nnjit_studio.records.outcomes import NOT_TOLD_APART
 from nnjit_studio.tuner.events import (
     Compiled,
@@ -386,6 +386,28 @@ def test_no_gain_is_printed_that_no_pairs_prove(tmp_path: Path) -> None:
         assert "0.31" not in table and "0.97" not in table and "->" not in table.splitlines()[0]
         text = write_report(tmp_path / "r.md", events, created=CREATED).read_text("utf-8")
         assert gain.outcome in text and "machine busy" in text and "0.97" not in text
+
+
+@pytest.mark.parametrize("outcome", ["faster", "slower", UNCHANGED, NOT_TOLD_APART])
+def test_a_report_is_green_where_the_model_is_faster_alone(tmp_path: Path, outcome: str) -> None:
+    ratio = {"faster": 1.2, "slower": 0.8}.get(outcome)
+    told = ModelGain(outcome, ratio, ratio, ratio, 24, 1.0)
+    text = write(tmp_path, [*session()[:-1], session()[-1] | {"gain": asdict(told)}])
+    assert ('<span class="gain">' in text) == (outcome == "faster")
+
+
+def test_a_workload_without_a_check_is_told_as_such(tmp_path: Path) -> None:
+    finished = session()[-1]
+    first, *others = finished["workloads"]
+    for left, which in (([first], "its check"), ([first, *others], "their checks")):
+        few = [w | {"checked": w not in left} for w in finished["workloads"]]
+        text = write(tmp_path, [*session()[:-1], finished | {"workloads": few}])
+        table = summary_table(finished | {"workloads": few})
+        shown = len(left) - (len(left) > 1)  # what takes no time has no line in a terminal
+        assert text.count("<td>not checked</td>") == len(left) and table.count("not che") == shown
+        for told in (text, table):
+            assert f"not tuned: {which} did not end within the budget" in told
+            assert ("and 3 more not tuned" in told) == (len(left) == 6)
 
 
 def test_a_workload_s_gain_is_its_duels(tmp_path: Path) -> None:
