@@ -81,6 +81,8 @@ class Rounds:
             if reason := self._clock.stop():
                 return reason
             if state is None and not self._checks.waiting:
+                if self._hopeful(tunable):
+                    return "time"  # for a round of another one
                 return "converged" if any(s.pending for s in tunable) else "exhausted"
             if state is None or not self._is_ready(state):
                 wanted = self._wanted() or state
@@ -105,6 +107,10 @@ class Rounds:
                 self._search.refresh(state)
 
     def _next(self, states: Sequence[WorkloadState]) -> WorkloadState | None:
+        """Whose turn it is, of those whose rounds still end in time."""
+        return self._hopeful([s for s in states if not self._clock.stop(s.round_s)])
+
+    def _hopeful(self, states: Sequence[WorkloadState]) -> WorkloadState | None:
         timed = self._clock.budget_s is not None
         return next_turn(states, timed, self._session.options.exhaustive)
 
@@ -131,8 +137,8 @@ class Rounds:
         self._load(state)
         while state.pending and rounds < (1 if first else ROUNDS_A_TURN):
             yield from self._rest()
-            if reason := self._clock.stop(state.round_s):
-                return reason
+            if self._clock.stop(state.round_s):
+                return self._clock.stop()  # others may have shorter rounds
             yield from self._requested()
             if not state.pending or state.settled:
                 break

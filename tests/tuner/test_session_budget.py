@@ -9,7 +9,7 @@ from tuner_fakes import SOFTMAX, TUNABLE, WORKLOADS, FakeCompiler, FakeRecords, 
 
 from nnjit_studio.analysis.report import unchecked_text
 from nnjit_studio.model import Workload
-from nnjit_studio.records import CompileResult
+from nnjit_studio.records import CompileResult, Kernel, MeasurePolicy, RunResult
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.tuner.checks.defaults import CHECK_SHARE, by_cost
 from nnjit_studio.tuner.events import (
@@ -21,7 +21,7 @@ from nnjit_studio.tuner.events import (
     Swapped,
     Trying,
 )
-from nnjit_studio.tuner.session_clock import SessionClock
+from nnjit_studio.tuner.session_clock import RESERVED_SHARE, SessionClock
 
 BIG, SMALL = TUNABLE
 OVER = 1.2
@@ -153,3 +153,20 @@ def test_a_budget_keeps_a_third_at_most_for_the_last_timing() -> None:
     assert clock.rounds_s() == 8.0
     clock.set_left(None)
     assert clock.rounds_s() is None and not clock.stop(1e9)
+
+
+def test_short_rounds_go_on_where_long_ones_would_end_too_late() -> None:
+    stage = Stage()
+    measure = stage.runner.measure
+
+    def slow(challenger: Kernel, incumbent: Kernel | None, policy: MeasurePolicy) -> RunResult:
+        stage.clock.now_s += float(challenger.workload == BIG.key and incumbent is not None)
+        return measure(challenger, incumbent, policy)
+
+    stage.runner.measure = slow  # type: ignore[method-assign]
+    last, events = tuned(stage, 20.0)
+    rounds = [e for e in events if isinstance(e, RoundDone)]
+    ends_s = [e.t_s for e in rounds if e.workload == BIG.key]
+    assert ends_s[-1] - ends_s[-2] > 20 * (1 - RESERVED_SHARE) - ends_s[-1], "it fits no more"
+    assert rounds[-1].workload == SMALL.key and rounds[-1].t_s > ends_s[-1]
+    assert last.reason == "time" and last.t_s <= 20
