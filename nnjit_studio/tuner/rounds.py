@@ -6,7 +6,6 @@ import math
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 
-from nnjit_studio.model import Workload
 from nnjit_studio.records import CompileResult, MeasurePolicy
 from nnjit_studio.records.candidate import settings_of
 from nnjit_studio.records.gpu_candidate import AnyCandidate
@@ -86,11 +85,18 @@ class Rounds:
                 return "converged" if any(s.pending for s in tunable) else "exhausted"
             if state is None or not self._is_ready(state):
                 wanted = self._wanted() or state
-                self._await(self._checks.waiting[0] if wanted is None else wanted.workload)
+                workload = self._checks.waiting[0] if wanted is None else wanted.workload
+                made = self._references.ahead(workload)
+                if workload.key not in self._awaited:  # the next one, where it comes at once
+                    self._awaited.add(workload.key)
+                    self._clock.wait(made, SLICE_S)
                 state = self._next([s for s in tunable if self._is_ready(s)])
-            if state is None:
-                yield from self._rest()
-                continue
+                if state is None:
+                    if made.done() and self._clock.stop(self._checks.check_s):
+                        return self._clock.stop() or "time"
+                    self._clock.wait(made, SLICE_S)
+                    yield from self._rest()
+                    continue
             if reason := (yield from self._turn(state)):
                 return reason
             state.swept = True
@@ -116,14 +122,6 @@ class Rounds:
 
     def _is_ready(self, state: WorkloadState) -> bool:
         return self._references.has(state.workload)
-
-    def _await(self, workload: Workload) -> None:
-        """Have its reference made; once, or while nothing else can be done, a moment is waited."""
-        future = self._references.ahead(workload)
-        others = any(self._is_ready(s) for s in self._session.tunable if not s.converged)
-        if not (others and workload.key in self._awaited):
-            self._clock.wait(future, SLICE_S)
-        self._awaited.add(workload.key)
 
     def _wanted(self) -> WorkloadState | None:
         """Whose reference is made next: not that of the most work, which takes the longest."""

@@ -35,6 +35,11 @@ class Checks:
     ----------
     rest
         Pauses where the user has asked for it.
+
+    Attributes
+    ----------
+    check_s
+        What the last check took.
     """
 
     def __init__(
@@ -42,7 +47,7 @@ class Checks:
     ) -> None:
         self._session, self._evaluator, self._rest = session, evaluator, rest
         self._waiting: list[tuple[WorkloadState, CompileResult]] = []
-        self._check_s = 0.0  # of the last check
+        self.check_s = 0.0
 
     @property
     def waiting(self) -> list[Workload]:
@@ -78,7 +83,7 @@ class Checks:
                 _start_from(state, known.median_ms)
                 continue
             self._waiting.append((state, compiled))
-            if not self._soon(CHECK_SHARE) or session.clock.stop(self._check_s):
+            if not self._soon(CHECK_SHARE) or session.clock.stop(self.check_s):
                 continue
             if i + 1 < len(keys) and not stored[i + 1]:  # made while the page measures
                 queue.references.ahead(order[i + 1])
@@ -93,7 +98,7 @@ class Checks:
         references = self._session.queue.references
         while self._waiting:
             futures = [references.ahead(workload) for workload in self.waiting[:AHEAD]]
-            if not futures[0].done() or self._session.clock.stop(self._check_s):
+            if not futures[0].done() or self._session.clock.stop(self.check_s):
                 return
             yield from self._check()
 
@@ -114,7 +119,7 @@ class Checks:
         session.context.runner.set_fixture(session.queue.references.get(state.workload))
         policy = check_policy(session.options.policy, state.workload, session.clock.budget_s)
         _start_from(state, self._evaluator.check_default(compiled, state, policy))
-        self._check_s = session.clock.t_s() - began_s
+        self.check_s = session.clock.t_s() - began_s
         del self._waiting[0]
 
 
