@@ -32,11 +32,11 @@ from nnjit_studio.ui.dock.feature import (
 )
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.state import VIEWS
+from nnjit_studio.ui.widgets.kept_sizes import KeptSizes
 from nnjit_studio.ui.widgets.panel import Panel, named
 from nnjit_studio.ui.widgets.plots.panel import PlotPanel
 from nnjit_studio.ui.widgets.tables import TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
-from nnjit_studio.ui.window.kept_sizes import KeptSizes
 
 LAYOUT_VERSION = 2
 ENGINE = "Engine"

@@ -24,7 +24,6 @@ from nnjit_studio.ui.commands.history import UndoStep
 from nnjit_studio.ui.commands.palette import Palette
 from nnjit_studio.ui.dock.feature import Feature
 from nnjit_studio.ui.dock.host import Host
-from nnjit_studio.ui.files.exporting import Exporting
 from nnjit_studio.ui.opening.editor import FEED, InputEditing
 from nnjit_studio.ui.refused.control import RUN, RefusedModels
 from nnjit_studio.ui.state.jobs import JobProblem
@@ -42,6 +41,7 @@ from nnjit_studio.ui.window.backend_choice import BackendChoice
 from nnjit_studio.ui.window.closing import Closing
 from nnjit_studio.ui.window.docks import FIRST_SIZE, LAYOUTS, WindowDocks
 from nnjit_studio.ui.window.dropped_files import DroppedFiles
+from nnjit_studio.ui.window.exporting import Exporting
 from nnjit_studio.ui.window.features import FEATURES, actions_of
 from nnjit_studio.ui.window.first_run import FirstRun
 from nnjit_studio.ui.window.header import Header
