@@ -22,6 +22,7 @@ from nnjit_studio.compiler.onnx_file import check
 from nnjit_studio.compiler.onnx_file.input_shapes import fix_input_shapes
 from nnjit_studio.compiler.spelling import seeded_input
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
+from nnjit_studio.compiler.tvm_adapter.bits import BFLOAT16_OP
 from nnjit_studio.compiler.tvm_adapter.byte_function import BYTE_FUNCTION
 from nnjit_studio.compiler.tvm_adapter.counting import COUNTING_OP
 from nnjit_studio.compiler.tvm_adapter.found import BOXES_OP, PLACES_OP
@@ -149,7 +150,7 @@ def with_known_operators(model: Any, half_weights: bool, imports: Import) -> Any
     imports.halves = "rounded" if half_weights else "exact" if has_halves(model) else ""
     model = MODEL_PASSES.run(model, imports)
     own = {BYTE_FUNCTION, INTEGER_CONV, TABLE_PRODUCT, RECURRENT_OP, LOOP_OP, COUNTING_OP, TREE_OP}
-    own |= {PLACES_OP, BOXES_OP, NEAREST_OP}
+    own |= {PLACES_OP, BOXES_OP, NEAREST_OP, BFLOAT16_OP}
     check.check_operators(model, tvm_adapter.supported_operators() | own)
     return model
 

@@ -14,6 +14,7 @@ from nnjit_studio.compiler.importer.onnx.contrib import expand
 from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody
 from nnjit_studio.compiler.importer.onnx.decompose import decompose, types_of
 from nnjit_studio.compiler.importer.onnx.fold import fold_for
+from nnjit_studio.compiler.importer.onnx.forms.unsigned import unsigned_integers
 from nnjit_studio.compiler.importer.onnx.forms.wider_integers import wider_integers
 from nnjit_studio.compiler.importer.onnx.single_precision import single_precision
 from nnjit_studio.compiler.importer.onnx.walk import Counted
@@ -212,6 +213,7 @@ MODEL_PASSES: Stage[onnx.ModelProto] = Stage(
         ("contrib", lambda model, imports: expand(model)),
         ("fold", _fold),
         ("single_precision", lambda model, imports: single_precision(model, imports.keep_ports)),
+        ("unsigned_integers", lambda model, imports: unsigned_integers(model)),
         ("byte_functions", _byte_functions),
         ("decompose", _decompose),
         ("wider_integers", lambda model, imports: wider_integers(model, types_of)),

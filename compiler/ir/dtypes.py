@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from nnjit_studio.compiler.ir.tensor_ir import (
     COMPARISONS,
+    GIVES,
     Binary,
     Call,
     Cast,
@@ -28,7 +29,7 @@ def dtype_of(expr: Expr, buffers: Mapping[str, str], locals: Mapping[str, str]) 
     if isinstance(expr, Load):
         return computed(buffers[expr.buffer])
     if isinstance(expr, Call):
-        return "bool" if expr.fn == "not" else dtype_of(expr.args[0], buffers, locals)
+        return GIVES.get(expr.fn) or dtype_of(expr.args[0], buffers, locals)
     if isinstance(expr, Select):
         return promote(
             dtype_of(expr.then, buffers, locals), dtype_of(expr.otherwise, buffers, locals)

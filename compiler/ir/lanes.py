@@ -26,6 +26,7 @@ _BYTES = ("u8", "i8")
 _WIDENED = ("bool", *_BYTES)
 _BIT_OPS = ("bitand", "bitor", "bitxor")
 _INT_OPS = ("add", "sub", "mul", "min", "max")
+_OF_INTEGERS = ("not", "abs", "neg", "bitnot", "from_bits")
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Lanes:
             return self._binary(expr, var)
         if isinstance(expr, Call):
             (argument,) = expr.args
-            known = self.dtype(argument) == "f32" or expr.fn in ("not", "abs", "neg", "bitnot")
+            known = self.dtype(argument) == "f32" or expr.fn in _OF_INTEGERS
             fits = self.dtype(argument) in ("f32", "i32", "bool")
             return known and fits and self.value(argument, var)
         if isinstance(expr, Select):

@@ -23,8 +23,10 @@ BINARY_OPS = (
 CALLS = (
     "exp", "tanh", "erf", "sqrt", "rsqrt", "log", "sigmoid", "abs", "neg", "floor", "ceil",
     "round", "trunc", "not", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
-    "asinh", "acosh", "atanh", "bitnot",
+    "asinh", "acosh", "atanh", "bitnot", "bits", "from_bits",
 )  # fmt: skip
+GIVES = {"not": "bool", "bits": "i32", "from_bits": "f32"}
+"""Calls whose result has another dtype than their argument, with it; ``bits`` are an f32's."""
 POLYNOMIALS = ("exp", "exp_below", "tanh", "erf", "log", "sigmoid", "sin", "cos")
 """Calls that kernels evaluate as polynomials, tens of operations each; ``exp_below``, the ``exp``
 of what is not positive, is one that schedules make."""
@@ -104,7 +106,7 @@ class Binary(_Arithmetic):
 
 @dataclass(frozen=True)
 class Call(_Arithmetic):
-    """``fn`` is one of ``CALLS``, elementwise, the dtype of its argument."""
+    """``fn`` is one of ``CALLS``, elementwise, the dtype of its argument or what ``GIVES`` says."""
 
     fn: str
     args: tuple[Expr, ...]

@@ -173,6 +173,8 @@ def call(fn: str, argument: Value, track: bool) -> Value:
         return z, _unsure(e)
     if fn in ("abs", "neg"):
         return z, e
+    if fn == "from_bits":
+        return z, _unsure(e)
     # At a pole (log 0, 1 / sqrt 0) and outside the domain an exact operand gives an exact limit.
     return z, _known(_call_error(fn, x, e, z), z, np.isfinite(x), poles=True)
 
@@ -388,4 +390,6 @@ _CALLS: dict[str, Callable[[Array], Array]] = {
     "acosh": np.arccosh,
     "atanh": np.arctanh,
     "bitnot": np.invert,
+    "bits": lambda x: x.astype(np.float32).view(np.int32),
+    "from_bits": lambda x: x.view(np.float32).astype(np.float64),
 }

@@ -358,6 +358,8 @@ class _Converter:
             return Call(CALLS[name], args)
         if name in ("pow", "power"):
             return Binary("pow", *args)
+        if name == "reinterpret":
+            return Call({"i32": "bits", "f32": "from_bits"}[DTYPES[str(expr.ty.dtype)]], args)
         if name == "isnan":
             return Binary("ne", args[0], args[0])
         if name == "likely":

@@ -20,6 +20,7 @@ from nnjit_studio.compiler.onnx_file.arrays import array_of
 from nnjit_studio.compiler.onnx_file.budget import progress
 from nnjit_studio.compiler.tvm_adapter import folding, scans
 from nnjit_studio.compiler.tvm_adapter import kv_cache as cache
+from nnjit_studio.compiler.tvm_adapter.bits import BFLOAT16_OP, BitCast, RoundToBfloat16
 from nnjit_studio.compiler.tvm_adapter.byte_function import BYTE_FUNCTION, ByteFunction
 from nnjit_studio.compiler.tvm_adapter.counting import (
     COUNTING_FORM,
@@ -110,6 +111,7 @@ _OWN_OPERATORS = {
     PLACES_OP: FoundPlaces,
     BOXES_OP: FoundBoxes,
     NEAREST_OP: NearestBelow,
+    BFLOAT16_OP: RoundToBfloat16,
 }
 """Converters of the operators that the importer's own passes write."""
 
@@ -119,7 +121,7 @@ def _with_own(stock: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any
         "CumProd": CumProd, "ReduceSumSquare": ReduceSumSquare, "ReduceLogSumExp": ReduceLogSumExp,
         "Slice": Slice,
     }  # fmt: skip
-    own = {**CONVERTERS, **reductions, **_OWN_OPERATORS}
+    own = {**CONVERTERS, "BitCast": BitCast, **reductions, **_OWN_OPERATORS}
     return lambda: {**stock(), **own}
 
 

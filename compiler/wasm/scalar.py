@@ -44,6 +44,7 @@ ELEMENTARY: dict[str, Elementary] = {**FUNCTIONS, **INVERSE}
 _ROOTS = (("div", ir.round_f32(2**0.5)), ("mul", ir.round_f32(0.5**0.5)))
 INT_COMPARE = {"lt": "lt_s", "le": "le_s", "gt": "gt_s", "ge": "ge_s", "eq": "eq", "ne": "ne"}
 _DIVISIONS = ("floordiv", "floormod", "truncdiv", "truncmod")
+_CHEAP = ("not", "neg", "abs", "bits", "from_bits")
 INTEGER_RANGES = {"u8": (0.0, 255.0), "i8": (-128.0, 127.0)}
 
 
@@ -89,7 +90,7 @@ def scalar(ctx: Context, expr: Expr) -> Node:
 
 def is_costly(expr: Expr) -> bool:
     """Worth keeping out of a loop in which it does not change."""
-    return (isinstance(expr, Call) and expr.fn not in ("not", "neg", "abs")) or (
+    return (isinstance(expr, Call) and expr.fn not in _CHEAP) or (
         isinstance(expr, Binary) and expr.op in ("div", "pow")
     )
 
@@ -294,6 +295,10 @@ def _call(ctx: Context, expr: Call) -> Node:
     argument, function = elementary(ctx, expr)
     dtype = ctx.dtype(argument)
     x = scalar(ctx, argument)
+    if expr.fn == "bits":
+        return Op("i32.reinterpret_f32", (x,))
+    if expr.fn == "from_bits":
+        return Op("f32.reinterpret_i32", (x,))
     if expr.fn == "not":
         return Op("i64.eqz" if dtype == "i64" else "i32.eqz", (x,))
     if dtype == "f32":

@@ -242,6 +242,8 @@ def _call(ctx: Context, expr: Call, var: str) -> Node:
     argument, function = elementary(ctx, expr)
     dtype = ctx.dtype(argument)
     x = vector(ctx, argument, var)
+    if expr.fn in ("bits", "from_bits"):
+        return x  # lanes have no dtype
     if expr.fn == "not":
         return Op("v128.not", (_convert(x, dtype, "bool"),))
     if expr.fn == "bitnot":

@@ -21,8 +21,12 @@ VOCABULARY = 1000
 _BAD_ZIP = (zipfile.BadZipFile, zlib.error, NotImplementedError)
 _LEAST_UNPACKED, _RATIO = 256 << 20, 20
 """Bytes that any file of arrays may unpack to, and times its size from there on."""
-GIVEN_AS = {"float64": "float32", "int16": "int32", "uint16": "int32", "uint32": "int64"}
-"""Dtypes of arrays that no input has here, and those in which they are given."""
+GIVEN_AS = {
+    "float64": "float32", "bfloat16": "float32", "int16": "int32", "uint16": "int32",
+    "uint32": "int64", "uint64": "int64",
+}  # fmt: skip
+"""Dtypes of arrays that no input has here, and those in which they are given: unsigned
+integers of 64 bits as signed ones with their bits."""
 
 
 def values_of(feeds: Mapping[str, NDArray[Any]]) -> dict[str, int]:

@@ -1,9 +1,10 @@
-"""Models in half or double precision, computed in single precision.
+"""Models in half, double or brain precision, computed in single precision.
 
 Wasm has no arithmetic of halves, so a kernel would widen and round every element that it touches.
 Widened here, such a model uses the kernels of its float32 form; :mod:`.half_weights` later decides
 which weights those read as halves. Doubles, of which exporters leave a few in what is computed
-behind a network, would need kernels of their own on two lanes.
+behind a network, would need kernels of their own on two lanes. bfloat16 is what numbers are stored
+in: a Cast to it rounds to its 8 bits, and so does an output of the model.
 """
 
 from __future__ import annotations
@@ -15,18 +16,19 @@ from onnx import AttributeProto, TensorProto, helper, numpy_helper
 from nnjit_studio.compiler.importer.onnx.decompose import types_of
 from nnjit_studio.compiler.importer.onnx.rewriter import Types
 from nnjit_studio.compiler.onnx_file.arrays import array_of
+from nnjit_studio.compiler.tvm_adapter.bits import BFLOAT16_OP
 
-_HALF, _FLOAT = TensorProto.FLOAT16, TensorProto.FLOAT
-_OTHERS = (_HALF, TensorProto.DOUBLE)
+_HALF, _FLOAT, _BRAIN = TensorProto.FLOAT16, TensorProto.FLOAT, TensorProto.BFLOAT16
+_OTHERS = (_HALF, TensorProto.DOUBLE, _BRAIN)
 _KINDS = ("to", "dtype", "output_dtype", "output_datatype", "stash_type", "softmax_precision")
 """Attributes that name a dtype."""
 
 
 def single_precision(model: onnx.ModelProto, keep_ports: bool = True) -> onnx.ModelProto:
-    """The model itself, every f16 and f64 tensor of its graph f32; control flow must be flat.
+    """The model itself, every float of its graph f32; control flow must be flat.
 
     Halves keep their values. Results are closer to those of the float32 model than halves
-    are, which round after every node. Inputs and outputs in f64 are f32.
+    are, which round after every node. Inputs and outputs in f64 and bfloat16 are f32.
 
     Parameters
     ----------
@@ -42,19 +44,20 @@ def single_precision(model: onnx.ModelProto, keep_ports: bool = True) -> onnx.Mo
     given = [p for p in graph.input if p.name not in weights]
     ports = (*given, *graph.output)
     kept = [p.name for p in ports if keep_ports and p.type.tensor_type.elem_type == _HALF]
-    names = {name: f"{name}//f32" for name in kept}
+    rounded = [p.name for p in graph.output if p.type.tensor_type.elem_type == _BRAIN]
+    names = {name: f"{name}//f32" for name in (*kept, *rounded)}
     for port in (*graph.input, *graph.output):
-        if port.name not in names and port.type.tensor_type.elem_type in _OTHERS:
+        if port.name not in kept and port.type.tensor_type.elem_type in _OTHERS:
             port.type.tensor_type.elem_type = _FLOAT
     for tensor in others:
         _make_single(tensor)
     for tensor in graph.initializer:
         tensor.name = names.get(tensor.name, tensor.name)
-    inputs = [p.name for p in graph.input if p.name in names]
+    inputs = [p.name for p in graph.input if p.name in kept]
     outputs = {p.name for p in graph.output}
     nodes = [_cast(name, names[name], _FLOAT) for name in inputs]
     for node in graph.node:
-        same = _keeps_f32(node, types)
+        same, makes_brain = _keeps_f32(node, types), node.op_type == "Cast" and _to(node) == _BRAIN
         node.input[:] = [names.get(n, n) for n in node.input]
         if same:
             if node.output[0] not in outputs:
@@ -65,8 +68,9 @@ def single_precision(model: onnx.ModelProto, keep_ports: bool = True) -> onnx.Mo
         node.output[:] = [names.get(n, n) for n in node.output]
         for attribute in node.attribute:
             _change_attribute(attribute)
-        nodes.append(node)
+        nodes += _with_rounding(node, makes_brain)
     nodes += [_cast(names[n], n, _HALF) for n in kept if n in outputs and n not in inputs]
+    nodes += [helper.make_node(BFLOAT16_OP, [names[n]], [n], n) for n in rounded]
     del graph.value_info[:]
     del graph.node[:]
     graph.node.extend(nodes)
@@ -115,9 +119,23 @@ def _keeps_f32(node: onnx.NodeProto, types: Types) -> bool:
     """Whether the node casts between dtypes that are both f32 from now on."""
     if node.op_type != "Cast":
         return False
-    (to,) = (a.i for a in node.attribute if a.name == "to")
     source = types.get(node.input[0], (TensorProto.UNDEFINED, None))[0]
-    return to in (_FLOAT, *_OTHERS) and source in (_FLOAT, *_OTHERS)
+    if _to(node) == _BRAIN:
+        return bool(source == _BRAIN)
+    return _to(node) in (_FLOAT, *_OTHERS) and source in (_FLOAT, *_OTHERS)
+
+
+def _to(node: onnx.NodeProto) -> int:
+    return next(int(a.i) for a in node.attribute if a.name == "to")
+
+
+def _with_rounding(node: onnx.NodeProto, rounds: bool) -> list[onnx.NodeProto]:
+    """A Cast, to f32 by now, and what rounds its result where it was to bfloat16."""
+    if not rounds:
+        return [node]
+    (out,) = node.output
+    node.output[0] = f"{out}//whole"
+    return [node, helper.make_node(BFLOAT16_OP, [node.output[0]], [out], out)]
 
 
 def _cast(source: str, target: str, dtype: int) -> onnx.NodeProto:

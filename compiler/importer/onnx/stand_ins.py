@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from nnjit_studio.compiler.tvm_adapter.bits import BFLOAT16_OP
 from nnjit_studio.compiler.tvm_adapter.byte_function import BYTE_FUNCTION
 
 _Weights = dict[str, onnx.TensorProto]
@@ -23,6 +24,9 @@ def with_stand_ins(nodes: Iterable[onnx.NodeProto], weights: _Weights) -> _Found
         if node.op_type == BYTE_FUNCTION:
             x, table = node.input
             changed.append(helper.make_node("Cast", [x], node.output, to=weights[table].data_type))
+            continue
+        if node.op_type == BFLOAT16_OP:
+            changed.append(helper.make_node("Identity", node.input, node.output))
             continue
         width = _WIDTHS.get(node.op_type) if node.domain == "com.microsoft" else None
         if width is None:

@@ -38,7 +38,8 @@ _DIVISIONS = {
 }  # fmt: skip
 _BITS = {"i8": 8, "u8": 8}
 _BUILTIN = ("abs", "floor", "ceil", "round", "trunc")
-_CHEAP = ("neg", "not", "abs", "bitnot")
+_CHEAP = ("neg", "not", "abs", "bitnot", "bits", "from_bits")
+_BITS_OF = {"bits": "i32", "from_bits": "f32"}
 MOST_TURNS = 16
 """Of a loop whose length is made a constant."""
 
@@ -209,6 +210,9 @@ class Block:
         x = self.value(argument)
         if expr.fn == "not":
             return f"(!{convert(x, dtype, 'bool')})"
+        if expr.fn in _BITS_OF:
+            x = self.let(x) if isinstance(argument, Const) else x
+            return f"bitcast<{_BITS_OF[expr.fn]}>({x})"
         if expr.fn == "neg":
             return narrow(f"(-({x}))", dtype)
         if dtype == "f32":

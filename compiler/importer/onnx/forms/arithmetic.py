@@ -10,6 +10,7 @@ from onnx import TensorProto, helper
 from nnjit_studio.compiler.importer.onnx.rewriter import INTEGERS, Rewriter
 
 _LARGEST_POWER = 64
+_WORDS = (TensorProto.INT32, TensorProto.UINT32)
 _LARGEST_MATRIX = 12
 """Rows of a matrix whose determinant is laid out: half as many of its columns are 924 choices."""
 
@@ -97,11 +98,18 @@ def of_truths(r: Rewriter) -> bool:
 
 
 def bit_cast(r: Rewriter) -> bool:
-    """Between whole numbers of one width, where a Cast wraps, and so keeps the bits."""
-    kinds = (r.dtype(r.node.input[0]), r.attribute("to", TensorProto.UNDEFINED))
-    if not all(kind in (*INTEGERS, TensorProto.BOOL) for kind in kinds):
-        raise r.refuse("whole numbers, of whose bits it makes other whole numbers")
-    r.op("Cast", r.node.input[0], to=kinds[1], out=r.node.output[0])
+    """Between whole numbers of one width, where a Cast wraps, and so keeps the bits; and between
+    float32 and int32, through which unsigned ones go."""
+    x, out = r.node.input[0], r.node.output[0]
+    source, to = r.dtype(x), r.attribute("to", TensorProto.UNDEFINED)
+    if all(kind in (*INTEGERS, TensorProto.BOOL) for kind in (source, to)):
+        r.op("Cast", x, to=to, out=out)
+    elif source == TensorProto.FLOAT and to in _WORDS:
+        r.op("Cast", r.op("BitCast", x, to=TensorProto.INT32), to=to, out=out)
+    elif source in _WORDS and to == TensorProto.FLOAT:
+        r.op("BitCast", r.op("Cast", x, to=TensorProto.INT32), to=to, out=out)
+    else:
+        raise r.refuse("whole numbers, or float32 and whole numbers of 32 bits")
     return True
 
 

@@ -16,7 +16,8 @@ from nnjit_studio.compiler.importer.onnx.rewriter import Types
 from nnjit_studio.compiler.onnx_file.arrays import array_of
 from nnjit_studio.compiler.onnx_file.ports import WIDER
 
-_INTEGERS = {narrow: wide for narrow, wide in WIDER.items() if narrow != TensorProto.DOUBLE}
+_NARROW = (TensorProto.INT16, TensorProto.UINT16, TensorProto.UINT32)
+_INTEGERS = {narrow: WIDER[narrow] for narrow in _NARROW}
 
 
 def wider_integers(
