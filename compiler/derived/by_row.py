@@ -26,7 +26,7 @@ from nnjit_studio.compiler.derived.lifted import FIRST_IR
 from nnjit_studio.compiler.onnx_file.arrays import array_of
 from nnjit_studio.compiler.onnx_file.budget import progress
 from nnjit_studio.compiler.onnx_file.check import opset_of
-from nnjit_studio.compiler.onnx_file.native import native_session
+from nnjit_studio.compiler.onnx_file.native import PATIENT, native_session
 from nnjit_studio.compiler.oracle.onnx_reference import reads
 from nnjit_studio.errors import UserError
 from nnjit_studio.model.feeds import Feeds
@@ -326,7 +326,7 @@ def _ports(arrays: Mapping[str, NDArray[np.float32]]) -> list[Port]:
 
 def _opened(model: onnx.ModelProto) -> Any:
     """A session that holds each weight once."""
-    entries = {"session.disable_prepacking": "1"}
+    entries = {**PATIENT, "session.disable_prepacking": "1"}
     return native_session(model.SerializeToString(), entries=entries, enable_cpu_mem_arena=False)
 
 

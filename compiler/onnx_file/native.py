@@ -13,6 +13,9 @@ from nnjit_studio.model.feeds import GIVEN_AS
 
 NO_PASSES = "ORT_DISABLE_ALL"
 """Every node runs as the model has it."""
+PATIENT: Mapping[str, str] = MappingProxyType({"session.intra_op.allow_spinning": "0"})
+"""An entry for jobs whose processor time is limited: threads that wait for others sleep. Else each
+counts as one that works, of which there are as many as the machine has cores."""
 
 
 def native_session(

@@ -16,7 +16,7 @@ import onnx
 from numpy.typing import NDArray
 
 from nnjit_studio.compiler.onnx_file import check
-from nnjit_studio.compiler.onnx_file.native import NO_PASSES, native_session
+from nnjit_studio.compiler.onnx_file.native import NO_PASSES, PATIENT, native_session
 from nnjit_studio.compiler.oracle.exact_sums import with_exact_sums
 from nnjit_studio.errors import UserError
 
@@ -142,7 +142,7 @@ def run_part(
 
 def _session(model: onnx.ModelProto) -> Any:
     model = with_exact_sums(model)
-    entries = {"session.disable_prepacking": "1"}  # it holds weights twice
+    entries = {**PATIENT, "session.disable_prepacking": "1"}  # it holds weights twice
     arena = False  # it would keep what the largest run took
     try:
         if model.ByteSize() < MESSAGE_BYTES:

@@ -13,6 +13,7 @@ import pytest
 from onnx import helper
 from onnx_models import mlp, save
 
+from nnjit_studio.compiler.oracle.onnx_reference import OnnxReference
 from nnjit_studio.compiler.process.client import CompileProcess
 from nnjit_studio.compiler.process.table import OPERATIONS
 from nnjit_studio.errors import ModelError, UserError
@@ -33,6 +34,12 @@ def test_inner_tensors_can_be_asked_for(compiler: CompileProcess, tmp_path: Path
     found = compiler.reference_tensors({"x": x}, ["r1", "a1", "y"])
     np.testing.assert_array_equal(found["r1"], np.maximum(found["a1"], 0))
     np.testing.assert_allclose(found["y"].sum(axis=1), np.ones(5), rtol=1e-6)
+
+
+def test_threads_that_wait_cost_no_processor_time(tmp_path: Path) -> None:
+    """They counted as time without progress: a network was ended at its first larger batch."""
+    options = OnnxReference(mlp(tmp_path / "m.onnx"))._session.get_session_options()
+    assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
 
 
 def test_an_inner_tensor_can_be_fed(compiler: CompileProcess, tmp_path: Path) -> None:
