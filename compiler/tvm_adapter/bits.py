@@ -34,8 +34,9 @@ class RoundToBfloat16(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
     def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
         def rounded(value: Any) -> Any:
             bits = tirx.reinterpret("int32", value)
-            odd = (bits >> _DROPPED) & 1
-            near = (bits + odd + ((1 << _DROPPED - 1) - 1)) & -(1 << _DROPPED)
+            half = 1 << _DROPPED - 1
+            added = tirx.Select((bits & (1 << _DROPPED)).equal(0), half - 1, half)
+            near = (bits + added) & -(1 << _DROPPED)
             return tirx.Select(tirx.isnan(value), value, tirx.reinterpret("float32", near))
 
         def bfloat16(x: Any) -> Any:

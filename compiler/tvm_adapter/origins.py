@@ -16,6 +16,7 @@ from typing import Any
 from tvm import IRModule, relax
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
+from nnjit_studio.compiler.tvm_adapter.operands import check_operands
 from nnjit_studio.errors import NnjitError
 
 _NUMBERED = re.compile(r"onnx_node_(\d+)_")
@@ -63,6 +64,7 @@ class NumberingImporter(ONNXGraphImporter):  # type: ignore[misc]
         self.bb.emit = lambda expr, name_hint="": emit(expr, name or name_hint)
         self.bb.normalize = lambda expr: normalize(self._named_fields(expr))
         try:
+            check_operands(op_name, node_name(node) if node is not None else "", inputs, attrs)
             result = super()._convert_operator(op_name, inputs, attrs, opset)
             if isinstance(result, relax.Tuple):
                 return relax.Tuple([self._result(f, number, i) for i, f in enumerate(result)])

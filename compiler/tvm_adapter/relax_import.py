@@ -66,7 +66,7 @@ from nnjit_studio.compiler.tvm_adapter.reductions import (
     Slice,
 )
 from nnjit_studio.compiler.tvm_adapter.trees import TREE_FORM, TREE_OP, TreeWalk, tree_program
-from nnjit_studio.errors import ModelError, UnsupportedOpError
+from nnjit_studio.errors import ModelError, NnjitError, UnsupportedOpError
 
 log = logging.getLogger(__name__)
 
@@ -174,7 +174,7 @@ def import_calls(
             progress()
             fused = relax.transform.FuseOps()(simple)
             module = ir.transform.Sequential(_FUSE)(fused)
-    except (UnsupportedOpError, MemoryError):  # of a converter of our own
+    except (NnjitError, MemoryError):  # of our own
         raise
     except Exception as e:
         if "bad_alloc" in str(e):

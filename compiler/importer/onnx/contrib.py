@@ -15,6 +15,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
+from nnjit_studio.compiler.importer.onnx.fourier import tell_sides
 from nnjit_studio.compiler.importer.onnx.ml import rules as ml
 from nnjit_studio.compiler.importer.onnx.packed_weights import reshape_tables
 from nnjit_studio.compiler.importer.onnx.quantised import scaled_product
@@ -36,6 +37,7 @@ def expand(model: onnx.ModelProto) -> onnx.ModelProto:
         When a node uses a form that its rule does not cover.
     """
     reshape_tables(model)
+    tell_sides(model.graph)
     if not any(rule_of(node) for node in model.graph.node):
         return model
     opset = opset_of(model)

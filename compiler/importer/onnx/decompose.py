@@ -24,7 +24,6 @@ from nnjit_studio.compiler.importer.onnx.contrib import LAST_AXES_SWAPPED
 from nnjit_studio.compiler.importer.onnx.forms import (
     arithmetic,
     moved,
-    operands,
     pooled,
     refused,
     wide_quantised,
@@ -62,7 +61,7 @@ def decompose(
     UnsupportedOpError
         When a node of such an operator uses a form that no rule covers.
     """
-    if not any(rule_of(n) or n.op_type in operands.CHECKED for n in model.graph.node):
+    if not any(rule_of(n) for n in model.graph.node):
         return model
     types = types_of(model)
     constants = {t.name: array_of(t) for t in model.graph.initializer}
@@ -97,7 +96,6 @@ def decompose(
     }
     for node in model.graph.node:
         rewriter.node = node
-        operands.check_operands(rewriter)
         rule = rule_of(node)
         if rule is None or not rule(rewriter):
             rewriter.nodes.append(node)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
+from onnx import helper
 
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
 
@@ -25,8 +27,8 @@ def dft(r: Rewriter) -> bool:
     given = shape[axis]
     length = 2 * (given - 1) if inverse and one_sided else given
     wanted = int(r.constant(1, "length").reshape(-1)[0]) if rest[0] else length
-    if (wanted != length and not (inverse and one_sided)) or wanted // 2 >= given:
-        raise r.refuse("a length equal to its axis")
+    if inverse and one_sided and wanted // 2 >= given:
+        raise r.refuse("half a spectrum of its length")
     length = wanted
     if length > MAX_LENGTH:
         raise r.refuse(f"a length of at most {MAX_LENGTH}")
@@ -37,6 +39,7 @@ def dft(r: Rewriter) -> bool:
         # The other half mirrors this one, all but its ends.
         again = [k not in (0, length / 2) and k <= length // 2 for k in range(given)]
         scale = scale * (1 + np.array(again))[:, None] * (np.arange(given) <= length // 2)[:, None]
+    scale = scale * (np.arange(given) < length)[:, None]  # what is longer is cut, or zeros follow
     cosine, sine = np.cos(angle) * scale, np.sin(angle) * (scale if inverse else -scale)
 
     last = len(shape) - 1  # the pair; the transformed axis goes before it, then to the end
@@ -55,6 +58,13 @@ def dft(r: Rewriter) -> bool:
     back = [order.index(a) for a in range(last + 1)]
     r.op("Transpose", both, perm=back, out=r.node.output[0])
     return True
+
+
+def tell_sides(graph: onnx.GraphProto) -> None:
+    """Write out what an STFT has by default: ONNX's shape inference takes the other way for it."""
+    for node in graph.node:
+        if node.op_type == "STFT" and all(a.name != "onesided" for a in node.attribute):
+            node.attribute.append(helper.make_attribute("onesided", 1))
 
 
 def stft(r: Rewriter) -> bool:

@@ -3,8 +3,8 @@
 Wasm has no arithmetic of halves, so a kernel would widen and round every element that it touches.
 Widened here, such a model uses the kernels of its float32 form; :mod:`.half_weights` later decides
 which weights those read as halves. Doubles, of which exporters leave a few in what is computed
-behind a network, would need kernels of their own on two lanes. bfloat16 is what numbers are stored
-in: a Cast to it rounds to its 8 bits, and so does an output of the model.
+behind a network, would need kernels of their own on two lanes. bfloat16 has 8 bits: what
+operators give in it is rounded to them, as the file says.
 """
 
 from __future__ import annotations
@@ -22,6 +22,12 @@ _HALF, _FLOAT, _BRAIN = TensorProto.FLOAT16, TensorProto.FLOAT, TensorProto.BFLO
 _OTHERS = (_HALF, TensorProto.DOUBLE, _BRAIN)
 _KINDS = ("to", "dtype", "output_dtype", "output_datatype", "stash_type", "softmax_precision")
 """Attributes that name a dtype."""
+_MOVES = (
+    "Concat", "Constant", "ConstantOfShape", "Expand", "Flatten", "Gather", "Identity", "MaxPool",
+    "Neg", "Pad", "Relu", "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
+    "Where",
+)  # fmt: skip
+"""Operators whose results need no rounding where what they read is rounded."""
 
 
 def single_precision(model: onnx.ModelProto, keep_ports: bool = True) -> onnx.ModelProto:
@@ -44,20 +50,20 @@ def single_precision(model: onnx.ModelProto, keep_ports: bool = True) -> onnx.Mo
     given = [p for p in graph.input if p.name not in weights]
     ports = (*given, *graph.output)
     kept = [p.name for p in ports if keep_ports and p.type.tensor_type.elem_type == _HALF]
-    rounded = [p.name for p in graph.output if p.type.tensor_type.elem_type == _BRAIN]
-    names = {name: f"{name}//f32" for name in (*kept, *rounded)}
+    names = {name: f"{name}//f32" for name in kept}
     for port in (*graph.input, *graph.output):
-        if port.name not in kept and port.type.tensor_type.elem_type in _OTHERS:
+        if port.name not in names and port.type.tensor_type.elem_type in _OTHERS:
             port.type.tensor_type.elem_type = _FLOAT
     for tensor in others:
         _make_single(tensor)
     for tensor in graph.initializer:
         tensor.name = names.get(tensor.name, tensor.name)
-    inputs = [p.name for p in graph.input if p.name in kept]
+    inputs = [p.name for p in graph.input if p.name in names]
     outputs = {p.name for p in graph.output}
     nodes = [_cast(name, names[name], _FLOAT) for name in inputs]
     for node in graph.node:
-        same, makes_brain = _keeps_f32(node, types), node.op_type == "Cast" and _to(node) == _BRAIN
+        same = _keeps_f32(node, types)
+        rounded = _rounded(node, types)
         node.input[:] = [names.get(n, n) for n in node.input]
         if same:
             if node.output[0] not in outputs:
@@ -68,9 +74,8 @@ def single_precision(model: onnx.ModelProto, keep_ports: bool = True) -> onnx.Mo
         node.output[:] = [names.get(n, n) for n in node.output]
         for attribute in node.attribute:
             _change_attribute(attribute)
-        nodes += _with_rounding(node, makes_brain)
+        nodes += _with_rounding(node, rounded)
     nodes += [_cast(names[n], n, _HALF) for n in kept if n in outputs and n not in inputs]
-    nodes += [helper.make_node(BFLOAT16_OP, [names[n]], [n], n) for n in rounded]
     del graph.value_info[:]
     del graph.node[:]
     graph.node.extend(nodes)
@@ -129,13 +134,22 @@ def _to(node: onnx.NodeProto) -> int:
     return next(int(a.i) for a in node.attribute if a.name == "to")
 
 
-def _with_rounding(node: onnx.NodeProto, rounds: bool) -> list[onnx.NodeProto]:
-    """A Cast, to f32 by now, and what rounds its result where it was to bfloat16."""
-    if not rounds:
-        return [node]
-    (out,) = node.output
-    node.output[0] = f"{out}//whole"
-    return [node, helper.make_node(BFLOAT16_OP, [node.output[0]], [out], out)]
+def _rounded(node: onnx.NodeProto, types: Types) -> list[int]:
+    """The outputs that have to be rounded to bfloat16, in which the node gives them."""
+    if node.op_type in _MOVES:
+        return []
+    kinds = [types.get(n, (TensorProto.UNDEFINED, None))[0] for n in node.output]
+    return [i for i, kind in enumerate(kinds) if kind == _BRAIN]
+
+
+def _with_rounding(node: onnx.NodeProto, rounded: list[int]) -> list[onnx.NodeProto]:
+    """A node, in f32 by now, and what rounds these of its outputs."""
+    made = [node]
+    for i in rounded:
+        out = node.output[i]
+        node.output[i] = f"{out}//whole"
+        made.append(helper.make_node(BFLOAT16_OP, [node.output[i]], [out], out))
+    return made
 
 
 def _cast(source: str, target: str, dtype: int) -> onnx.NodeProto:

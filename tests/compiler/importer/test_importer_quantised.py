@@ -134,6 +134,16 @@ def test_dft(tmp_path: Path, pair: int, options: dict[str, int]) -> None:
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("length", [16, 8])
+@pytest.mark.parametrize("options", [{}, {"onesided": 1}, {"inverse": 1}])
+def test_dft_of_another_length(tmp_path: Path, options: dict[str, int], length: int) -> None:
+    """Zeros follow, or what is longer is cut."""
+    feed = RNG.standard_normal((2, 11, 1 if "onesided" in options else 2)).astype(np.float32)
+    node = helper.make_node("DFT", ["x", "n"], ["y"], axis=1, **options)
+    got, expected = both(tmp_path, node, feed, TensorProto.FLOAT, n=np.int64(length))
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
 def test_what_no_page_can_hold_is_refused() -> None:
     check_memory(WASM_BYTES, "weights alone")
     with pytest.raises(ModelError, match=r"weights alone take 5\.0 GiB; a page's memory holds 4"):

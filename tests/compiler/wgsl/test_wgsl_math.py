@@ -96,3 +96,11 @@ def test_casts_saturate() -> None:
     ]  # fmt: skip
     assert on_gpu(Cast(load, "u8"), x, "u8").tolist() == [255, 0, 0, 255, 0, 255, 0, 0]
     assert on_gpu(Cast(load, "i8"), x, "i8").tolist() == [127, -128, 0, 127, -2, 127, -128, 0]
+
+
+def test_bits_of_floats_and_back() -> None:
+    load = Load("x", Var("i"))
+    bits = on_gpu(Call("bits", (load,)), EDGES, "i32")
+    np.testing.assert_array_equal(bits, EDGES.view(np.int32))
+    back = on_gpu(Call("from_bits", (load,)), bits, "f32", "i32")
+    np.testing.assert_array_equal(back.view(np.int32), bits)
