@@ -15,6 +15,7 @@ from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 from nnjit_studio.compiler.importer.onnx.decompose import types_of
 from nnjit_studio.compiler.importer.onnx.rewriter import Types
+from nnjit_studio.compiler.importer.onnx.walk import refuse
 from nnjit_studio.compiler.onnx_file.arrays import array_of
 from nnjit_studio.compiler.tvm_adapter.bits import BFLOAT16_OP
 
@@ -28,6 +29,11 @@ _MOVES = (
     "Where",
 )  # fmt: skip
 """Operators whose results need no rounding where what they read is rounded."""
+_SUMS = (
+    "AveragePool", "CumSum", "GlobalAveragePool", "LogSoftmax", "Mean", "ReduceL1", "ReduceL2",
+    "ReduceLogSum", "ReduceLogSumExp", "ReduceMean", "ReduceProd", "ReduceSum", "ReduceSumSquare",
+    "Softmax", "Sum",
+)  # fmt: skip
 
 
 def single_precision(model: onnx.ModelProto, keep_ports: bool = True) -> onnx.ModelProto:
@@ -40,6 +46,11 @@ def single_precision(model: onnx.ModelProto, keep_ports: bool = True) -> onnx.Mo
     ----------
     keep_ports
         Whether inputs and outputs in f16 stay so, with a Cast behind or in front of each.
+
+    Raises
+    ------
+    UnsupportedOpError
+        For a sum in bfloat16.
     """
     graph = model.graph
     if not _has_others(graph):
@@ -62,6 +73,7 @@ def single_precision(model: onnx.ModelProto, keep_ports: bool = True) -> onnx.Mo
     outputs = {p.name for p in graph.output}
     nodes = [_cast(name, names[name], _FLOAT) for name in inputs]
     for node in graph.node:
+        _check_sum(node, types)
         same = _keeps_f32(node, types)
         rounded = _rounded(node, types)
         node.input[:] = [names.get(n, n) for n in node.input]
@@ -132,6 +144,15 @@ def _keeps_f32(node: onnx.NodeProto, types: Types) -> bool:
 
 def _to(node: onnx.NodeProto) -> int:
     return next(int(a.i) for a in node.attribute if a.name == "to")
+
+
+def _check_sum(node: onnx.NodeProto, types: Types) -> None:
+    if node.op_type in _SUMS and types.get(node.input[0], (0, None))[0] == _BRAIN:
+        raise refuse(
+            node,
+            "float32 or float16: of bfloat16 programs round each sum, or the last one alone",
+            "Put a Cast to float32 in front of it, and one to bfloat16 behind.",
+        )
 
 
 def _rounded(node: onnx.NodeProto, types: Types) -> list[int]:

@@ -98,3 +98,10 @@ def test_weights_and_ports_may_be_bfloat16(tmp_path: Path) -> None:
     got = run(path, x=in_known_dtype(x))["y"]
     expected = np.maximum(x.astype(np.float32) @ w.astype(np.float32), 0)
     np.testing.assert_array_equal(got, expected.astype(ml_dtypes.bfloat16).astype(np.float32))
+
+
+def test_sums_of_bfloat16_are_refused_by_name(tmp_path: Path) -> None:
+    node = helper.make_node("Softmax", ["x"], ["y"], name="shares")
+    path = save(tmp_path / "m.onnx", [node], [port("x", BRAIN, [3, 6])], [port("y", BRAIN, [3, 6])])
+    with pytest.raises(UnsupportedOpError, match="Softmax of node 'shares' needs float32"):
+        import_model(path, tmp_path / "w.bin")
