@@ -105,3 +105,11 @@ def test_sums_of_bfloat16_are_refused_by_name(tmp_path: Path) -> None:
     path = save(tmp_path / "m.onnx", [node], [port("x", BRAIN, [3, 6])], [port("y", BRAIN, [3, 6])])
     with pytest.raises(UnsupportedOpError, match="Softmax of node 'shares' needs float32"):
         import_model(path, tmp_path / "w.bin")
+
+
+def test_an_output_of_8_bits_is_refused_by_name(tmp_path: Path) -> None:
+    kind = TensorProto.FLOAT8E5M2
+    node = helper.make_node("Cast", ["x"], ["y"], to=kind)
+    path = save(tmp_path / "m.onnx", [node], {"x": [3]}, [port("y", kind, [3])], opset=19)
+    with pytest.raises(UnsupportedOpError, match="output 'y' is float8e5m2"):
+        import_model(path, tmp_path / "w.bin")
