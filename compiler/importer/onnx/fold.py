@@ -17,6 +17,7 @@ from onnx import helper
 
 from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody, kept, loop_of, scan_of
 from nnjit_studio.compiler.importer.onnx.control.distances import squares_apart
+from nnjit_studio.compiler.importer.onnx.control.frames import frames_of_line
 from nnjit_studio.compiler.importer.onnx.control.slices import count, resized, sliced
 from nnjit_studio.compiler.importer.onnx.forms import functions
 from nnjit_studio.compiler.importer.onnx.found.readers import read_found
@@ -260,7 +261,7 @@ def _scan(w: Walk, node: onnx.NodeProto) -> bool:
     first = w.shape(sources[0])
     if w.opsets[""] < 9 or first is None:
         raise refuse(node, "opset 9 or later and inputs of known shape")
-    if squares_apart(w, node) or kept(w, node, scan_of):
+    if squares_apart(w, node) or kept(w, node, scan_of) or frames_of_line(w, node):
         return True
     trips = first[axes[0]]
     if trips > MAX_TRIPS:
