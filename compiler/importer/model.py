@@ -22,8 +22,8 @@ from nnjit_studio.compiler.onnx_file import check
 from nnjit_studio.compiler.onnx_file.input_shapes import fix_input_shapes
 from nnjit_studio.compiler.spelling import seeded_input
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
-from nnjit_studio.compiler.tvm_adapter.bits import BFLOAT16_OP
-from nnjit_studio.compiler.tvm_adapter.byte_function import BYTE_FUNCTION
+from nnjit_studio.compiler.tvm_adapter.bits.byte_function import BYTE_FUNCTION
+from nnjit_studio.compiler.tvm_adapter.bits.casts import BFLOAT16_OP
 from nnjit_studio.compiler.tvm_adapter.counting import COUNTING_OP
 from nnjit_studio.compiler.tvm_adapter.found import BOXES_OP, PLACES_OP
 from nnjit_studio.compiler.tvm_adapter.loops import LOOP_OP

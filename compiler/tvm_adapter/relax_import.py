@@ -20,8 +20,8 @@ from nnjit_studio.compiler.onnx_file.arrays import array_of
 from nnjit_studio.compiler.onnx_file.budget import progress
 from nnjit_studio.compiler.tvm_adapter import folding, scans
 from nnjit_studio.compiler.tvm_adapter import kv_cache as cache
-from nnjit_studio.compiler.tvm_adapter.bits import BFLOAT16_OP, BitCast, RoundToBfloat16
-from nnjit_studio.compiler.tvm_adapter.byte_function import BYTE_FUNCTION, ByteFunction
+from nnjit_studio.compiler.tvm_adapter.bits.byte_function import BYTE_FUNCTION, ByteFunction
+from nnjit_studio.compiler.tvm_adapter.bits.casts import BFLOAT16_OP, BitCast, RoundToBfloat16
 from nnjit_studio.compiler.tvm_adapter.counting import (
     COUNTING_FORM,
     COUNTING_OP,

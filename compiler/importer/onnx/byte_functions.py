@@ -21,7 +21,7 @@ from nnjit_studio.compiler.importer.onnx.rewriter import Types
 from nnjit_studio.compiler.onnx_file.arrays import array_of
 from nnjit_studio.compiler.onnx_file.check import opset_of
 from nnjit_studio.compiler.onnx_file.native import NO_PASSES, native_session
-from nnjit_studio.compiler.tvm_adapter.byte_function import BYTE_FUNCTION
+from nnjit_studio.compiler.tvm_adapter.bits.byte_function import BYTE_FUNCTION
 from nnjit_studio.compiler.tvm_adapter.origins import node_name
 
 _BYTES = {TensorProto.INT8: np.int8, TensorProto.UINT8: np.uint8}

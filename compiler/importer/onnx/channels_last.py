@@ -18,7 +18,7 @@ from nnjit_studio.compiler.importer.onnx.decompose import types_of
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
 from nnjit_studio.compiler.onnx_file.arrays import array_of
 from nnjit_studio.compiler.onnx_file.check import opset_of
-from nnjit_studio.compiler.tvm_adapter.byte_function import BYTE_FUNCTION
+from nnjit_studio.compiler.tvm_adapter.bits.byte_function import BYTE_FUNCTION
 from nnjit_studio.compiler.tvm_adapter.quantised_conv import INTEGER_CONV
 
 _POINTWISE = frozenset((

@@ -17,7 +17,7 @@ from nnjit_studio.compiler.importer.onnx.decompose import types_of
 from nnjit_studio.compiler.importer.onnx.rewriter import Types
 from nnjit_studio.compiler.importer.onnx.walk import refuse
 from nnjit_studio.compiler.onnx_file.arrays import array_of
-from nnjit_studio.compiler.tvm_adapter.bits import BFLOAT16_OP
+from nnjit_studio.compiler.tvm_adapter.bits.casts import BFLOAT16_OP
 
 _HALF, _FLOAT, _BRAIN = TensorProto.FLOAT16, TensorProto.FLOAT, TensorProto.BFLOAT16
 _OTHERS = (_HALF, TensorProto.DOUBLE, _BRAIN)

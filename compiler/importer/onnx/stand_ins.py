@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from nnjit_studio.compiler.tvm_adapter.bits import BFLOAT16_OP
-from nnjit_studio.compiler.tvm_adapter.byte_function import BYTE_FUNCTION
+from nnjit_studio.compiler.tvm_adapter.bits.byte_function import BYTE_FUNCTION
+from nnjit_studio.compiler.tvm_adapter.bits.casts import BFLOAT16_OP
 
 _Weights = dict[str, onnx.TensorProto]
 _Found = tuple[list[onnx.NodeProto], list[onnx.TensorProto]]

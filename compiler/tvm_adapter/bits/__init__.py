@@ -1,0 +1,1 @@
+"""Converters of what looks at bits, and of tables over the values of a byte."""
