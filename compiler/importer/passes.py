@@ -213,7 +213,7 @@ MODEL_PASSES: Stage[onnx.ModelProto] = Stage(
         ("contrib", lambda model, imports: expand(model)),
         ("fold", _fold),
         ("single_precision", lambda model, imports: single_precision(model, imports.keep_ports)),
-        ("unsigned_integers", lambda model, imports: unsigned_integers(model)),
+        ("unsigned_integers", lambda model, imports: unsigned_integers(model, types_of)),
         ("byte_functions", _byte_functions),
         ("decompose", _decompose),
         ("wider_integers", lambda model, imports: wider_integers(model, types_of)),

@@ -13,8 +13,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from nnjit_studio.compiler.importer.onnx.decompose import types_of
-from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
+from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter, Types
 from nnjit_studio.compiler.onnx_file.arrays import array_of
 from nnjit_studio.compiler.onnx_file.check import opset_of
 
@@ -31,8 +30,15 @@ _SAME = (
 _LEAST, _HALF_RANGE = -(2**63), 2.0**63
 
 
-def unsigned_integers(model: onnx.ModelProto) -> onnx.ModelProto:
+def unsigned_integers(
+    model: onnx.ModelProto, types_of: Callable[[onnx.ModelProto], Types]
+) -> onnx.ModelProto:
     """The model itself, without unsigned integers of 64 bits; control flow must be flat.
+
+    Parameters
+    ----------
+    types_of
+        Tells the dtypes of all tensors; asked where the model has one of these.
 
     Raises
     ------
