@@ -46,6 +46,10 @@ def _product(x: _Shape, w: _Shape, attributes: _Attributes) -> tuple[int, int]:
     return -1, w[max(len(w) - 2, 0)]
 
 
+def _table(x: _Shape, w: _Shape, attributes: _Attributes) -> tuple[int, int]:
+    return -1, w[-1]
+
+
 def _gemm(x: _Shape, w: _Shape, attributes: _Attributes) -> tuple[int, int]:
     columns, turned = (bool(attributes.get(side, 0)) for side in ("transA", "transB"))
     return -2 if columns else -1, w[-1 if turned else -2]
@@ -76,6 +80,6 @@ _WANTED: dict[str, Callable[[_Shape, _Shape, _Attributes], tuple[int, int]]] = {
     "MatMulInteger": _product,
     "MatMulNBits": _blocks,
     INTEGER_CONV: _conv_of_bytes,
-    TABLE_PRODUCT: _product,
+    TABLE_PRODUCT: _table,
 }
 """By operator: the axis of the input, and the extent that the weights are for."""
