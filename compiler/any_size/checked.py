@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,11 +13,12 @@ from nnjit_studio.compiler.any_size.probe import Trial
 from nnjit_studio.compiler.any_size.refusal import refused
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model.open_plan import OpenPlan
-from nnjit_studio.model.size import LARGEST, Dim
-from nnjit_studio.records import Kernel
+from nnjit_studio.model.size import LARGEST, Apply, Dim, Size
+from nnjit_studio.records import TIERS, Kernel
 
 _FURTHER = (1, 2, 3, 4, 5, 6, 7)
 """Steps above the sizes at hand: eight in a row leave each remainder of two vectors."""
+_MOST_STEPS, _MOST_BEYOND = 64, 12
 _UPPER = 4
 """Times the sizes at hand, up to which the end of a range is looked at."""
 _RAISED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
@@ -35,7 +37,7 @@ class Compiled:
     half_weights: bool
     on_phase: Callable[[str], None]
 
-    def check(self, at: Sequence[Sizes]) -> None:
+    def check(self, at: Sequence[Sizes], tiers: Sequence[str] = TIERS) -> None:
         """Compare shapes and numbers with native ONNX Runtime's."""
         for sizes in at:
             shapes = self.trial.run({**self.fixed, **sizes})
@@ -52,6 +54,7 @@ class Compiled:
             whole,
             self.half_weights,
             self.on_phase,
+            tiers,
         )
 
 
@@ -71,11 +74,16 @@ def checked(model: Compiled, also: Sequence[Sizes] = ()) -> tuple[OpenPlan, tupl
     plan = model.plan
     further = [_further(plan, steps) for steps in _FURTHER]
     model.check([plan.example, *further, *_upper(plan), *also])
+    beyond = [_further(plan, steps) for steps in _beyond(plan)]
+    if beyond:
+        model.check(beyond, TIERS[:1])  # both tiers have one tile, and so the same numbers
     try:
         model.check([{d.name: d.low for d in plan.dims}])
     except ModelError as error:
         plan = replace(plan, dims=tuple(_raised(model, dim, error) for dim in plan.dims))
-        model.check([{d.name: d.low for d in plan.dims}])
+        least = {d.name: d.low for d in plan.dims}
+        above = ({d.name: least[d.name] + n * d.step for d in plan.dims} for n in _FURTHER)
+        model.check([least, *(s for s in above if all(d.takes(s[d.name]) for d in plan.dims))])
     pairs = zip(model.plan.dims, plan.dims, strict=True)
     changed = [(was, now) for was, now in pairs if was != now]
     return plan, tuple(
@@ -89,6 +97,23 @@ def _further(plan: OpenPlan, steps: int) -> Sizes:
         d.name: min(d.high // d.step * d.step, plan.example[d.name] + steps * d.step)
         for d in plan.dims
     }
+
+
+def _beyond(plan: OpenPlan) -> list[int]:
+    """Steps beyond these, as far as windows with strides make another remainder of each."""
+    given = [(d.step, n) for b in plan.buffers for d in b.nbytes.dims for n in _divisors(b.nbytes)]
+    period = math.lcm(*(n // math.gcd(n, step) for step, n in given))
+    first, last = _FURTHER[-1] + 1, min(period, _MOST_STEPS)
+    return list(range(first, last, -(-(last - first) // _MOST_BEYOND) or 1))
+
+
+def _divisors(value: Size) -> Iterator[int]:
+    """By which its parts are divided."""
+    for atom in (atom for monomial, _ in value.terms for atom in monomial):
+        if isinstance(atom, Apply):
+            yield from (*_divisors(atom.a), *_divisors(atom.b))
+            if atom.op == "floordiv":
+                yield atom.b.constant or 1
 
 
 def _upper(plan: OpenPlan) -> list[Sizes]:

@@ -17,6 +17,8 @@ from nnjit_studio.model.size import Dim, Size, least, most, size
 
 Vector = tuple[int, ...]
 """One number for each sample."""
+Slid = tuple[Vector, Vector, int, int, int]
+"""Extents of a map, those that a window makes of it, its shift, its stride and its own extent."""
 _SMALL = 64
 """A constant beside a product: what padding and positions add."""
 _CONSTANTS = (0, _SMALL, 1 << 30)
@@ -34,67 +36,98 @@ class Fit:
     ----------
     samples
         The sizes of the samples, by the dimensions' names.
-    places
-        Shifts and strides of the model's windows, which go before others that explain the samples.
+    slid
+        What the model's windows make of extents: formulas that are known, where others are looked
+        for.
 
     Attributes
     ----------
-    unclear
-        Pairs of formulas that windows give for one size, of which no sample tells which it is.
+    found
+        By vector; of what windows make of maps there are several where no sample tells them apart.
+    places
+        Shifts and strides of the windows.
     """
 
     def __init__(
         self,
         dims: Sequence[Dim],
         samples: Sequence[Mapping[str, int]],
-        places: Sequence[tuple[int, int]] = (),
+        slid: Sequence[Slid] = (),
     ) -> None:
-        self.samples, self._places = samples, places
-        self.found: dict[Vector, Size] = {}
-        self.unclear: list[tuple[Size, Size]] = []
-        for dim in dims:
-            self._keep(size(dim))
+        self.samples = samples
+        self.places = tuple(dict.fromkeys((shift, by) for _, _, shift, by, _ in slid if by > 1))
+        self._slid = tuple(dict.fromkeys(slid))
+        self.found = {tuple(s[d.name] for s in samples): [size(d)] for d in dims}
 
-    def _keep(self, value: Size) -> Size:
-        vector = tuple(value.at(s) for s in self.samples)
-        return self.found.setdefault(vector, value)
+    @property
+    def formulas(self) -> list[Size]:
+        """All that were found."""
+        return [formula for held in self.found.values() for formula in held]
+
+    @property
+    def seen(self) -> list[Size]:
+        """What windows with strides see of maps, of which the last places may be left over."""
+        return [
+            (formula - 1) * stride + own
+            for _, after, _, stride, own in self._slid
+            for formula in self.found.get(after, ())
+            if stride > 1
+        ]
 
     def learn(self, vectors: Iterable[Vector]) -> None:
         """Take sizes of tensors, in order of execution, for atoms where a formula explains them."""
+        looked_for = []
         for vector in vectors:
-            if len(set(vector)) > 1 and vector not in self.found:
-                made = self._shape(vector)
-                if made is not None:
-                    self.found[vector] = made
+            if len(set(vector)) == 1:
+                continue
+            self._hold(vector, list(self._of_windows(vector)))
+            if vector not in self.found:
+                looked_for.append(vector)
+                self._hold(vector, list(self._shapes(vector)))
+        if any(len(held) > 1 for held in self.found.values()):  # which may have come later
+            for vector in looked_for:
+                self._hold(vector, list(self._shapes(vector)))
 
-    def _shape(self, vector: Vector) -> Size | None:
-        """A size that one operator makes of sizes before it."""
-        atoms = list(self.found.items())
+    def _hold(self, vector: Vector, made: Iterable[Size]) -> None:
+        for formula in made:
+            held = self.found.setdefault(vector, [])
+            if all(_differ(formula, other) for other in held):
+                held.append(formula)
+
+    def _of_windows(self, vector: Vector) -> Iterator[Size]:
+        """What windows make of the extents before them."""
+        for before, after, shift, stride, _ in self._slid:
+            for formula in tuple(self.found.get(before, ())) if after == vector else ():
+                made = (formula + shift) // stride
+                if tuple(made.at(s) for s in self.samples) == vector:
+                    yield made
+
+    def _shapes(self, vector: Vector) -> Iterator[Size]:
+        """Sizes that one operator makes of sizes before it, the same one of all that samples do not
+        tell apart."""
+        atoms = [(other, held) for other, held in self.found.items() if other != vector]
         v = np.array(vector)
-        for other, formula in atoms:
-            made = _line(v, np.array(other), formula)
-            if made is not None:
-                return made
-        for (a, x), (b, y) in itertools.combinations_with_replacement(atoms, 2):
-            both = tuple(i + j for i, j in zip(a, b, strict=True))
-            if both == vector:
-                return x + y
-            made = _line(v, np.array(a) * np.array(b), x * y)
-            if made is not None:
-                return made
-        known = ((by, (shift,)) for shift, by in self._places)
+        for other, held in atoms:
+            lines = [_line(v, np.array(other), formula) for formula in held]
+            if None not in lines:
+                yield from filter(None, lines)
+                return
+        for (a, some), (b, others) in itertools.combinations_with_replacement(atoms, 2):
+            pairs = list(itertools.product(some, others))
+            if tuple(i + j for i, j in zip(a, b, strict=True)) == vector:
+                yield from (x + y for x, y in pairs)
+                return
+            product = np.array(a) * np.array(b)
+            if _line(v, product, size(0)) is not None:
+                yield from filter(None, (_line(v, product, x * y) for x, y in pairs))
+                return
+        known = ((by, (shift,)) for shift, by in self.places)
         usual = ((n, (0, n - 1, *range(1, n - 1), *range(-1, -n, -1))) for n in _DIVISORS)
-        windows = list(self._rounded(vector, known))
-        self.unclear += [(windows[0], each) for each in windows[1:] if _differ(windows[0], each)]
-        return next(itertools.chain(windows, self._rounded(vector, usual)), None)
-
-    def _rounded(self, vector: Vector, ways: Iterable[tuple[int, Sequence[int]]]) -> Iterator[Size]:
-        """What windows of these strides and shifts may make of sizes, of the last one first."""
-        atoms = list(reversed(self.found.items()))
-        for by, shifts in ways:
-            for (other, formula), shift in itertools.product(atoms, shifts):
+        for by, shifts in (*known, *usual):
+            for (other, held), shift in itertools.product(reversed(atoms), shifts):
                 if tuple((n + shift) // by for n in other) == vector:
-                    yield (formula + shift) // by
+                    yield from ((formula + shift) // by for formula in held)
+                    return
 
 
 class Numbers:
@@ -107,6 +140,8 @@ class Numbers:
         size is explained by what is cut of another one too.
     places
         Shifts and strides of the model's windows.
+    told
+        Formulas that explain the same number and no multiple of it.
 
     Attributes
     ----------
@@ -122,12 +157,13 @@ class Numbers:
         plain: Mapping[Vector, Size] | None = None,
         places: Sequence[tuple[int, int]] = (),
         most: int = _MOST_ATOMS,
+        told: Mapping[Vector, Size] | None = None,
     ) -> None:
         self._places = places
         self._plain = Numbers(plain) if plain else None
         self._atoms = dict(list(atoms.items())[:most])
         self._given = dict(self._atoms)
-        self._known: dict[Vector, Size | None] = dict(atoms)
+        self._known: dict[Vector, Size | None] = {**atoms, **(told or {})}
         self._multiply()
 
     def _multiply(self) -> None:
@@ -173,12 +209,12 @@ class Numbers:
 
     @cached_property
     def _windows(self) -> Numbers:
-        """With what windows make of maps, where no sample told two such apart, and what they see of
-        them: the last places may be left over."""
+        """With what windows make of maps, where no sample told two such apart, and what strided
+        ones of one element see: the last place of two is none."""
         atoms = dict(self._plain._atoms if self._plain else self._given)
         lines = [(v, f) for v, f in atoms.items() if len(f.dims) == 1]
-        for (shift, by), (v, f) in itertools.product(dict.fromkeys(((1, 2), *self._places)), lines):
-            atoms.setdefault(tuple(by * n - shift for n in v), f * by - shift)
+        for v, f in lines:
+            atoms.setdefault(tuple(2 * n - 1 for n in v), f * 2 - 1)
         seen: dict[Vector, Size] = {}
         unclear: set[Vector] = set()  # no sample tells which of two it is
         for (v, f), (shift, by) in itertools.product(lines, self._places):
@@ -250,6 +286,20 @@ class Numbers:
                 return made
         return None
 
+    def floored_formula(
+        self, vector: Vector, bases: Sequence[Size], divisors: Iterable[int]
+    ) -> Size | None:
+        """A formula for what is cut of a size with anything added: turns of vectors that begin
+        behind a padding."""
+        known = {formula: np.array(row, np.int64) for row, formula in self._atoms.items()}
+        v = np.array(vector, np.int64)
+        for by, base in itertools.product(divisors, [b for b in bases if b in known]):
+            for shift in range(by):
+                cut = (known[base] + shift) // by
+                if _line(v, cut, size(0)) is not None:
+                    return _line(v, cut, (base + shift) // by)
+        return None
+
     def shifted_formula(self, vector: Vector, bases: Sequence[Size]) -> Size | None:
         """A formula ``a x y + b x + c y + d`` for two sizes: a product of both, each multiplied
         and with something added, such as the part of a padded map that strided windows see."""
@@ -293,11 +343,12 @@ class Numbers:
 
 
 def _differ(a: Size, b: Size) -> bool:
-    """Whether two formulas of one dimension each differ anywhere, for what windows leave over."""
+    """Whether two formulas differ anywhere, for what windows leave over."""
     if a == b:
         return False
-    names = {d.name for f in (a, b) for d in f.dims}
-    return any(a.at(at) != b.at(at) for n in range(_OVER) if (at := dict.fromkeys(names, n + 512)))
+    paces = list(zip(sorted(a.dims | b.dims, key=str), itertools.count(1, 2), strict=False))
+    drawn = ({d.name: d.step * (n * pace + _OVER) for d, pace in paces} for n in range(_OVER))
+    return any(a.at(sizes) != b.at(sizes) for sizes in drawn)
 
 
 def _line(v: NDArray[np.int64], x: NDArray[np.int64], formula: Size) -> Size | None:

@@ -301,7 +301,7 @@ def _opened(
 def _atoms(fit: Fit, at: Sequence[Sizes]) -> dict[Vector, Size]:
     """The formulas of the model's sizes by what they are at these."""
     atoms: dict[Vector, Size] = {}
-    for formula in fit.found.values():
+    for formula in (*fit.formulas, *fit.seen):
         atoms.setdefault(tuple(formula.at(sizes) for sizes in at), formula)
     return atoms
 
@@ -331,7 +331,7 @@ def _unified(
     ones, at which formulas for fewer failed."""
     fit = found.fit()
     example = sizes_of(found.inputs, feeds)
-    drawn = sizes_to_import(found, list(fit.found.values()), example, importer.odd, but)
+    drawn = sizes_to_import(found.dims, fit.formulas, example, importer.odd, but)
     at, certain = [*drawn[:IMPORTS], *more, *drawn[IMPORTS:]], IMPORTS + len(more)
     builts: list[BuiltModel] = []
     tables: list[list[tuple[int, ...]]] = []
@@ -363,11 +363,11 @@ def _unified(
             file = Path(folder) / "largest.bin"
             largest = imported(high, file)
             constants = whole_tables(constants, builts[0], largest, file)
-        numbers = {n: Numbers(each, places=found.places) for n, each in atoms.items()}
+        numbers = {n: Numbers(each, places=fit.places) for n, each in atoms.items()}
         unified = unify(builts, numbers, constants)
-        if any(each.guessed for each in numbers.values()):
+        if fit.places or any(each.guessed for each in numbers.values()):
             formulas, seed = list(atoms[len(at)].values()), 2 + len(more)
-            further = sizes_to_import(found, formulas, example, importer.odd, but, seed)
+            further = sizes_to_import(found.dims, formulas, example, importer.odd, but, seed)
             if not unified.gives(further[0], imported(further[0], Path(folder) / "further.bin")):
                 if len(more) == _MORE:
                     raise refused("formulas for its numbers fail at a further size")

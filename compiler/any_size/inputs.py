@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -12,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnjit_studio.errors import UserError
-from nnjit_studio.model.size import LARGEST, Dim
 
 _FEW = 4
 """Dimensions of one size of which every combination is tried."""
@@ -157,31 +155,3 @@ def _alike(names: Sequence[str], example: Sizes) -> Iterator[tuple[str, ...]]:
         few = range(1, len(group)) if len(group) <= _FEW else (1,)
         for count in dict.fromkeys((*few, len(group))):
             yield from combinations(group, count)
-
-
-def random_size(dim: Dim, scale: int, rng: random.Random) -> int:
-    """A size of a dimension, at most some eight times a scale above the smallest ones."""
-    most = dim.high // dim.step
-    first = min(max(-(-dim.low // dim.step), 2 * scale), most)
-    return dim.step * rng.randint(first, min(first + 6 * scale + 4, most))
-
-
-def size_of_kind(dim: Dim, n: int, odd: int) -> int:
-    """An odd number of steps, or an even one, where the range has one more or less."""
-    if n // dim.step % 2 == odd:
-        return n
-    near = (n + dim.step, n - dim.step, n)
-    return next(size for size in near if size == n or dim.takes(size))
-
-
-def far_size(dim: Dim, example: int, scale: int, rng: random.Random) -> int:
-    """A size above that at hand, twice it where the scale allows that, or in the upper quarter of
-    a range that ends."""
-    at = example // dim.step
-    first = at + max(2, at // 4)
-    most = max(first + 1, 2 * at)
-    if dim.high < LARGEST:
-        most, least = dim.high // dim.step, -(-dim.low // dim.step)
-        first = max(most - (most - least) // 4, min(least + 2, most))
-        return dim.step * rng.randint(first, most)
-    return max(dim.step * rng.randint(first, most), random_size(dim, scale, rng))

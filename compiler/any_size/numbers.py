@@ -46,8 +46,9 @@ def check_numbers(
     at: Sequence[Sizes],
     half_weights: bool,
     on_phase: OnPhase = quiet,
+    tiers: Sequence[str] = TIERS,
 ) -> float:
-    """Compare the outputs at these sizes, in both tiers, with native ONNX Runtime.
+    """Compare the outputs at these sizes, in these tiers, with native ONNX Runtime.
 
     Parameters
     ----------
@@ -66,7 +67,7 @@ def check_numbers(
     """
     limit, worst = HALF_TOLERANCE if half_weights else TOLERANCE, 0.0
     limit = ROUNDED_TOLERANCE if trial.rounds else limit
-    runners = [OpenRunner(plan, kernels, weights, tier) for tier in TIERS]
+    runners = [OpenRunner(plan, kernels, weights, tier) for tier in tiers]
     for sizes in at:
         text = ", ".join(f"{d.name}={sizes[d.name]}" for d in plan.dims)
         on_phase(f"checking the numbers at {text}")

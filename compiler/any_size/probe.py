@@ -15,7 +15,7 @@ from pathlib import Path
 
 import onnx
 
-from nnjit_studio.compiler.any_size.fit import Fit
+from nnjit_studio.compiler.any_size.fit import Fit, Slid, Vector
 from nnjit_studio.compiler.any_size.inputs import (
     Axes,
     Axis,
@@ -28,14 +28,14 @@ from nnjit_studio.compiler.any_size.inputs import (
     stretched,
     sum_of,
 )
-from nnjit_studio.compiler.any_size.windows import places, windows
+from nnjit_studio.compiler.any_size.windows import Slide, slides, windows
 from nnjit_studio.compiler.importer.obstacles import may_be_refused
 from nnjit_studio.compiler.onnx_file import check
 from nnjit_studio.compiler.onnx_file.budget import progress
 from nnjit_studio.compiler.onnx_file.ports import dims_of
 from nnjit_studio.compiler.oracle.onnx_reference import OnnxReference
 from nnjit_studio.errors import ModelError, UserError
-from nnjit_studio.model.size import LARGEST, Dim, Size
+from nnjit_studio.model.size import LARGEST, Dim
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -49,8 +49,6 @@ _LARGEST = 2048
 _TIMES, _REACH = 4, 257
 """A far size is so many times that at hand, and at least so far above the smallest: beyond the
 strides of a network."""
-_APART = 512
-"""Steps above the smallest size in which two formulas are looked for that differ."""
 _BLOCKS = 3
 """Sizes are drawn from as many times all residues, above the smallest."""
 
@@ -67,14 +65,14 @@ class Probe:
     samples: tuple[Sizes, ...]
     shapes: tuple[Shapes, ...]
     """Of every tensor, in order of execution, at each of the samples."""
-    places: tuple[tuple[int, int], ...] = ()
-    """What windows make of an extent n: ``(n + shift) // stride``."""
+    slides: tuple[Slide, ...] = ()
+    """The model's windows, in order of execution."""
 
     def input_shapes(self, sizes: Sizes) -> dict[str, tuple[int, ...]]:
         """Of all inputs at sizes of the open dimensions."""
         return input_shapes(self.inputs, {**self.fixed, **sizes})
 
-    def vectors(self) -> list[tuple[int, ...]]:
+    def vectors(self) -> list[Vector]:
         """Each size of each tensor at all samples, in order of execution."""
         if not self.shapes:
             return []
@@ -84,7 +82,7 @@ class Probe:
 
     def fit(self) -> Fit:
         """The formulas of these sizes."""
-        fit = Fit(self.dims, self.samples, self.places)
+        fit = Fit(self.dims, self.samples, self.slid())
         fit.learn(self.vectors())
         return fit
 
@@ -94,6 +92,18 @@ class Probe:
         largest = (max(self.samples, key=lambda sizes: sizes[name]) for name in names)
         found = [{name: sizes[name] for name in names} for sizes in largest]
         return [at for at in found if trial.runs({**self.fixed, **at})]
+
+    def slid(self) -> list[Slid]:
+        """What each window makes of each extent of its map, at all samples."""
+        return [
+            (self._extents(slide.tensor, axis), self._extents(slide.result, axis), *given)
+            for slide in self.slides
+            if self.shapes
+            for axis, given in enumerate(slide.axes, -len(slide.axes))
+        ]
+
+    def _extents(self, tensor: str, axis: int) -> Vector:
+        return tuple(shapes[tensor][axis] for shapes in self.shapes)
 
     def bounded(self, name: str, high: int) -> Probe:
         """The same with a largest size of a dimension."""
@@ -127,8 +137,8 @@ def probe(trial: Trial, feeds: Feeds) -> Probe:
     opened = tuple(d for d in dims if d.step)
     fixed = {d.name: d.low for d in dims if not d.step}
     samples, shapes = _samples(trial, opened, fixed, example)
-    found = Probe(trial.inputs, opened, fixed, tuple(samples), tuple(shapes), trial.places)
-    return _told_apart(trial, _with_far_sizes(trial, found, example))
+    found = Probe(trial.inputs, opened, fixed, tuple(samples), tuple(shapes), trial.slides)
+    return _with_far_sizes(trial, found, example)
 
 
 def _with_far_sizes(trial: Trial, found: Probe, example: Sizes) -> Probe:
@@ -136,7 +146,7 @@ def _with_far_sizes(trial: Trial, found: Probe, example: Sizes) -> Probe:
     is one place at all other samples, such as the last map's, may be several there."""
     least = {d.name: min(sizes[d.name] for sizes in found.samples) for d in found.dims}
     for dim in found.dims if found.samples else ():
-        if not any(f.dims == {dim} and f.is_rounded for f in found.fit().found.values()):
+        if not any(f.dims == {dim} and f.is_rounded for f in found.fit().formulas):
             continue
         n = min(max(_TIMES * example[dim.name], dim.low + _REACH), dim.high) // dim.step
         while dim.step * n > max(sizes[dim.name] for sizes in found.samples):
@@ -151,31 +161,6 @@ def _with_far_sizes(trial: Trial, found: Probe, example: Sizes) -> Probe:
 def _with_sample(trial: Trial, found: Probe, at: Sizes) -> Probe:
     shapes = trial.run({**found.fixed, **at}, trial.tensors)
     return replace(found, samples=(*found.samples, at), shapes=(*found.shapes, shapes))
-
-
-def _told_apart(trial: Trial, found: Probe) -> Probe:
-    """With further samples, at which two formulas that windows may have differ."""
-    for _ in range(_TRIES):
-        fit = found.fit()
-        at = next((sizes for pair in fit.unclear if (sizes := _apart_at(trial, found, pair))), None)
-        if at is None:
-            break
-        found = _with_sample(trial, found, at)
-    return found
-
-
-def _apart_at(trial: Trial, found: Probe, formulas: tuple[Size, Size]) -> Sizes | None:
-    """The smallest sizes that run at which two formulas of one dimension differ."""
-    one, other = formulas
-    dims = [dim for dim in found.dims if dim in one.dims | other.dims]
-    if len(dims) > 1:
-        return None
-    (dim,) = dims
-    for n in range(dim.low, min(dim.low + _APART * dim.step, dim.high) + 1, dim.step):
-        sizes = {**found.samples[0], dim.name: n}
-        if one.at(sizes) != other.at(sizes) and trial.runs({**found.fixed, **sizes}):
-            return sizes
-    return None
 
 
 def _looked_at(trial: Trial, feeds: Feeds) -> tuple[dict[str, int], list[Dim], list[str]]:
@@ -210,7 +195,7 @@ class Trial:
         self.outputs = [port.name for port in model.graph.output]
         held = {*self.tensors, *self.inputs}
         self._windows = [w for w in windows(model.graph) if w.tensor in held]
-        self.places = places(model.graph)
+        self.slides = tuple(s for s in slides(model.graph) if {s.tensor, s.result} <= held)
         slid = (w.tensor for w in self._windows if w.tensor not in self.inputs)
         self._looked_at = list(dict.fromkeys((*self.outputs, *slid)))
         self._doubt_names()

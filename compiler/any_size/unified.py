@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from nnjit_studio.compiler.any_size.constants import Made
 from nnjit_studio.compiler.any_size.fit import Numbers
+from nnjit_studio.compiler.any_size.kernels.several import first
 from nnjit_studio.compiler.any_size.refusal import DIFFERENT_STEPS, refused
 from nnjit_studio.compiler.any_size.tree import Number, numbers, skeleton, with_numbers
 from nnjit_studio.compiler.importer.buffers import Weights
@@ -86,8 +87,10 @@ class Unified:
     def gives(self, sizes: Mapping[str, int], imported: BuiltModel) -> bool:
         """Whether an import at these sizes has the numbers that the formulas tell."""
         parts = _parts(imported)
-        same = _form(parts) == _form(self.parts)
-        return same and list(numbers(parts)) == list(self._numbers(sizes))
+        if _form(parts) != _form(self.parts):
+            return False
+        pairs = zip(numbers(parts), self._numbers(sizes), strict=True)
+        return all(n == m or isinstance(m, float) and _f32(n) == m for n, m in pairs)
 
     def symbolic(self) -> Any:
         """Its parts, with formulas in the place of whole numbers that vary."""
@@ -109,6 +112,7 @@ class Unified:
     def _numbers(
         self, sizes: Mapping[str, int], tree: Any = None, start: int = 0
     ) -> Iterator[Number]:
+        """Floats at several sizes are those of the first."""
         for place, number in enumerate(numbers(tree or self.parts), start):
             formula = self.formulas.get(place)
             if formula is None:
@@ -116,9 +120,9 @@ class Unified:
             elif isinstance(number, int):
                 yield formula.at(sizes)
             elif place in self.over:
-                yield _f32(quotient(formula.at(sizes), self.over[place].at(sizes)))
+                yield _f32(quotient(first(formula.at(sizes)), first(self.over[place].at(sizes))))
             else:
-                n = formula.at(sizes)
+                n = first(formula.at(sizes))
                 yield _f32(quotient(1, n)) if place in self.inverse else float(n)
 
 

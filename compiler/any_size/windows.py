@@ -24,34 +24,36 @@ class Window:
         return all(n >= least for n, least in zip(held, self.least, strict=True))
 
 
+@dataclass(frozen=True)
+class Slide:
+    """What a window makes of the extents ``n`` of a tensor's last axes: ``(n + shift) // stride``
+    for each of the axes, which have the shift, the stride, and the window's own extent."""
+
+    tensor: str
+    result: str
+    axes: tuple[tuple[int, int, int], ...]
+
+
 def windows(graph: onnx.GraphProto) -> tuple[Window, ...]:
     """Of all nodes whose window and the padding around it are known."""
-    made = [Window(node.input[0], _least(given)) for node, given in _sliding(graph)]
+    told = ((node, given) for node, given in _sliding(graph) if not _padded(given))
+    made = [Window(node.input[0], _least(given)) for node, given in told]
     return tuple(window for window in made if max(window.least) > 1)
 
 
-def places(graph: onnx.GraphProto) -> tuple[tuple[int, int], ...]:
-    """What these windows make of an extent n: ``(n + shift) // stride`` for each of the pairs."""
-    pairs = []
-    for _, given in _sliding(graph):
-        strides = given.get("strides") or [1] * len(given["kernel_shape"])
-        up = int(bool(given.get("ceil_mode", 0)))
-        pairs += [
-            (stride - least + up * (stride - 1), stride)
-            for least, stride in zip(_extents(given), strides, strict=True)
-            if stride > 1
-        ]
-    return tuple(dict.fromkeys(pairs))
+def slides(graph: onnx.GraphProto) -> tuple[Slide, ...]:
+    """Of all nodes whose window is known, in order of execution."""
+    return tuple(Slide(node.input[0], node.output[0], _axes(g)) for node, g in _sliding(graph))
 
 
 def _sliding(graph: onnx.GraphProto) -> Iterator[tuple[onnx.NodeProto, dict[str, Any]]]:
-    """Nodes with a window whose padding is told, with their attributes."""
+    """Nodes with a window, with their attributes."""
     weights = {t.name: list(t.dims[2:]) for t in graph.initializer}
     for node in graph.node:
         given = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
         if node.op_type == "Conv" and node.input[1] in weights:
             given.setdefault("kernel_shape", weights[node.input[1]])
-        if node.op_type in _SLIDING and given.get("kernel_shape") and not _padded(given):
+        if node.op_type in _SLIDING and given.get("kernel_shape"):
             yield node, given
 
 
@@ -60,14 +62,29 @@ def _padded(given: Mapping[str, Any]) -> bool:
     return given.get("auto_pad", b"NOTSET") in (b"SAME_UPPER", b"SAME_LOWER")
 
 
+def _axes(given: Mapping[str, Any]) -> tuple[tuple[int, int, int], ...]:
+    strides = given.get("strides") or [1] * len(given["kernel_shape"])
+    up = int(bool(given.get("ceil_mode", 0)))
+    shifts = (
+        stride - 1 if _padded(given) else stride - least + up * (stride - 1)
+        for least, stride in zip(_extents(given), strides, strict=True)
+    )
+    return tuple(zip(shifts, strides, _spread(given), strict=True))
+
+
 def _least(given: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(max(1, n) for n in _extents(given))
 
 
 def _extents(given: Mapping[str, Any]) -> list[int]:
     """The window's, without the padding around it."""
+    whole = _spread(given)
+    pads = given.get("pads") or [0] * (2 * len(whole))
+    around = [a + b for a, b in zip(pads, pads[len(whole) :], strict=False)]
+    return [n - p for n, p in zip(whole, around, strict=True)]
+
+
+def _spread(given: Mapping[str, Any]) -> list[int]:
     kernel = given["kernel_shape"]
     spread = given.get("dilations") or [1] * len(kernel)
-    pads = given.get("pads") or [0] * (2 * len(kernel))
-    around = [a + b for a, b in zip(pads, pads[len(kernel) :], strict=False)]
-    return [(k - 1) * d + 1 - p for k, d, p in zip(kernel, spread, around, strict=True)]
+    return [(k - 1) * d + 1 for k, d in zip(kernel, spread, strict=True)]

@@ -11,26 +11,20 @@ import contextlib
 import hashlib
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
 
-from nnjit_studio.compiler.any_size.fit import Numbers
+from nnjit_studio.compiler.any_size.fit import Numbers, Vector
 from nnjit_studio.compiler.any_size.kernels.attention import OpenAttention, open_attention
-from nnjit_studio.compiler.any_size.kernels.functions import parts, with_parameters
+from nnjit_studio.compiler.any_size.kernels.drawn import Drawing, Wanted
+from nnjit_studio.compiler.any_size.kernels.functions import Constant, parts, with_parameters
 from nnjit_studio.compiler.any_size.kernels.remainders import remainders, unblocked
 from nnjit_studio.compiler.any_size.kernels.samples import (
-    SMALLEST,
-    TURN,
     Sample,
     blocks_far_off,
-    draws,
     holds,
-    is_padded,
-    leaves_remainders,
-    leaves_tiles,
-    leaves_vectors,
     told_dims,
 )
 from nnjit_studio.compiler.any_size.kernels.scalars import (
@@ -59,7 +53,7 @@ from nnjit_studio.compiler.recognize.quantised import Quantised
 from nnjit_studio.compiler.schedule.default import BLOCK
 from nnjit_studio.compiler.templates import match
 from nnjit_studio.model.open_plan import OpenKernel, Scalar, Variant
-from nnjit_studio.model.size import Dim, Size, as_function, size
+from nnjit_studio.model.size import Dim, Size, size
 from nnjit_studio.records import TIERS, Kernel
 from nnjit_studio.records.candidate import Candidate
 
@@ -67,14 +61,11 @@ _SAMPLES = 6
 """Formulas are fitted to so many samples,"""
 _HELD_OUT = 3
 """and have to be right at so many more, which leave other remainders."""
+_ALONE = 8
+"""Of further sizes, so many are compiled for themselves where no code is made for all at once."""
 _TRIES = 24
-_DRAWS, _STAGES = 6000, 6
-_MULTIPLES = 65
-_WIDE = 8
-"""Tiles of so many rows want sizes twice as far apart: few leave a wanted remainder."""
 At = Callable[[Mapping[str, int]], Program]
 """The program of a kernel at sizes of the dimensions."""
-_Wanted = Sequence[tuple[Size, int, int]]  # sizes, what they are divided by, the remainders
 
 
 def remembering(at: At) -> At:
@@ -100,6 +91,7 @@ def any_size_kernel(
     dims: Sequence[Dim],
     shapes: Sequence[Size] = (),
     tuned: Candidate | None = None,
+    told: Sequence[Size] = (),
 ) -> Compiled:
     """Compile a kernel of which only numbers change with sizes.
 
@@ -111,6 +103,8 @@ def any_size_kernel(
         Those of its tensors: a map may be larger than what windows see of it.
     tuned
         The tile of a product or convolution that won at one size, in place of the first guess.
+    told
+        What else its program says, such as the last place of an axis.
 
     Raises
     ------
@@ -120,6 +114,7 @@ def any_size_kernel(
     maker = _Maker(
         name, remembering(at), tuple(dict.fromkeys(extents)), tuple(dims), tuple(shapes), tuned
     )
+    maker.told = tuple(told)
     selectors = maker.selectors()
     made: list[Variant | None] = []
     code: list[Kernel] = []
@@ -152,6 +147,7 @@ class _Maker:
     shapes: tuple[Size, ...] = ()
     tuned: Candidate | None = None
     """The tile of a product or convolution, once it is known to be one."""
+    told: tuple[Size, ...] = ()
     settings: tuple[str, ...] = ()
     """Those of a convolution's tile that the selectors choose."""
     map: dict[str, int] | None = None
@@ -160,9 +156,17 @@ class _Maker:
     """Columns and rows of that tile; of a product's, and parts of its reduction, the open ones."""
     attention: OpenAttention | None = None
 
+    @cached_property
+    def _drawing(self) -> Drawing:
+        """Known once the selectors are."""
+        takes = self.attention.takes if self.attention else lambda sizes: True
+        tile = None if self.map is None else self.cuts
+        return Drawing(self.dims, self.extents, (*self.shapes, *self.told), tile, takes)
+
     def selectors(self) -> list[tuple[Size, int]]:
         """The sizes whose remainders are code, and what they are divided by."""
-        drawn = list(itertools.islice(self._drawn([]), _SAMPLES))
+        drawing = Drawing(self.dims, self.extents)
+        drawn = list(itertools.islice(drawing.sizes([]), _SAMPLES))
         if not self.extents:
             return []
         sizes = (*map(size, self.dims), *self.extents)
@@ -205,7 +209,7 @@ class _Maker:
                 self.cuts += (divisor,)
         return list(cut.items())
 
-    def variant(self, wanted: _Wanted, small: tuple[str, ...] = ()) -> tuple[Variant, list[Kernel]]:
+    def variant(self, wanted: Wanted, small: tuple[str, ...] = ()) -> tuple[Variant, list[Kernel]]:
         samples, held_out = self._samples(wanted, small)
         while True:
             fitted = (samples[0], *self._fitted(samples, wanted))
@@ -220,19 +224,21 @@ class _Maker:
             samples.append(wrong)
 
     def _fitted(
-        self, samples: Sequence[Sample], wanted: _Wanted
+        self, samples: Sequence[Sample], wanted: Wanted
     ) -> tuple[list[int | None], tuple[Scalar, ...], Size]:
         """The parameter that each constant becomes, if any; the parameters; the extent."""
         drawn = [s.sizes for s in samples]
         own = (*self.extents, *self.shapes)
         whole = (*told_dims(self.at, self.dims, own, drawn), *self.extents)
-        rows = list(zip(*(s.constants for s in samples), strict=True))
-        bases = bases_of(rows, atoms := self._atoms(drawn, wanted, whole))
+        rows, atoms, bases = told = self._told(samples, wanted, whole)
+        exact = [s for s in samples if s.own_floats]
+        floats = told if len(exact) == len(samples) else self._told(exact, wanted, whole)
         *_, extent = rows
         scalars: dict[Scalar, int] = {}
         places: list[int | None] = []
-        for row in rows[:-1]:
-            scalar = scalar_of(self.name, row, atoms, bases, whole)
+        for row, own_row in zip(rows[:-1], floats[0], strict=False):
+            given = (row, atoms, bases) if row[0][0] == "i32" else (own_row, *floats[1:])
+            scalar = scalar_of(self.name, *given, whole)
             places.append(scalars.setdefault(scalar, len(scalars)) if scalar else None)
         found = scalar_of(self.name, extent, atoms, bases, whole)
         if found is None and int(extent[0][1]) == 1 and self.extents:
@@ -242,6 +248,14 @@ class _Maker:
             if elements:
                 return places, tuple(scalars), (elements.size + (BLOCK - 1)) // BLOCK
         return places, tuple(scalars), found.size if found else size(int(extent[0][1]))
+
+    def _told(
+        self, samples: Sequence[Sample], wanted: Wanted, whole: Sequence[Size]
+    ) -> tuple[list[tuple[Constant, ...]], Numbers, dict[Vector, Size]]:
+        """The constants by place, and what explains those of these samples."""
+        rows = list(zip(*(s.constants for s in samples), strict=True))
+        atoms = self._atoms([s.sizes for s in samples], wanted, whole)
+        return rows, atoms, bases_of(rows, atoms)
 
     def _encoded(
         self,
@@ -268,24 +282,40 @@ class _Maker:
         ]
         return Variant(workload, scalars, extent), kernels
 
-    def _samples(
-        self, wanted: _Wanted, small: tuple[str, ...]
-    ) -> tuple[list[Sample], list[Sample]]:
+    def _samples(self, wanted: Wanted, small: tuple[str, ...]) -> tuple[list[Sample], list[Sample]]:
         """Samples of one skeleton, at sizes that leave the wanted remainders: to fit, to check."""
         groups: dict[object, list[Sample]] = {}
-        drawn = itertools.islice(self._drawn(wanted), _TRIES)
+        drawn = itertools.islice(self._drawing.sizes(wanted), _TRIES)
         first = list(itertools.islice(drawn, _SAMPLES + _HELD_OUT if self.extents else 0))
         if len(first) == _SAMPLES + _HELD_OUT:
             with contextlib.suppress(Differs):
-                samples = self._together(first, small)
-                return samples[:_SAMPLES], samples[_SAMPLES:]
+                skeleton, samples = self._together(first, small)
+                further = self._further(skeleton, wanted, small)
+                return samples[:_SAMPLES], [*samples[_SAMPLES:], *further]
         for sizes in itertools.chain(first, drawn):
             skeleton, sample = self._sample(sizes, small)
             group = groups.setdefault(skeleton, [])
             group.append(sample)
-            if len(group) == _SAMPLES + _HELD_OUT or not self.extents:
-                return group[:_SAMPLES], group[_SAMPLES:]
+            if not self.extents:
+                return group, []
+            if len(group) == _SAMPLES + _HELD_OUT:
+                further = self._further(skeleton, wanted, small)
+                return group[:_SAMPLES], [*group[_SAMPLES:], *further]
         raise refused(f"the code of {self.name} changes with its sizes")
+
+    def _further(self, skeleton: object, wanted: Wanted, small: tuple[str, ...]) -> list[Sample]:
+        """What tells of a kernel whose loops follow from windows whether its formulas hold, at
+        sizes of other remainders, as far as these have the same code."""
+        drawing = self._drawing
+        drawn = drawing.further(wanted) if drawing.keeps_loops or drawing.tile is not None else []
+        if not drawn:
+            return []
+        with contextlib.suppress(Differs):
+            same, samples = self._at_once(drawn, small)
+            if same == skeleton:
+                return [replace(sample, own_floats=False) for sample in samples]
+        alone = (self._sample(sizes, small) for sizes in drawn[:_ALONE])
+        return [sample for own, sample in alone if own == skeleton]
 
     def _sample(self, sizes: Sizes, small: tuple[str, ...]) -> tuple[object, Sample]:
         return self._read(sizes, *self._scheduled(sizes, small))
@@ -302,31 +332,40 @@ class _Maker:
     def _read(
         self, sizes: Sizes, program: Program, loops: Sequence[Scheduled]
     ) -> tuple[object, Sample]:
-        functions = lowered(program, loops, self._keeps_loops)
+        functions = lowered(program, loops, self._drawing.keeps_loops)
         read = [parts(function) for function in functions]
         constants = [c for _, found in read for c in found]
         constants.append(("i32", loops[0].parallel_extent))
         skeleton = (tuple(rest for rest, _ in read), loops[0].panels)
         return skeleton, Sample(sizes, functions, tuple(constants), loops[0].panels)
 
-    def _together(self, drawn: Sequence[Sizes], small: tuple[str, ...]) -> list[Sample]:
-        """Samples of a kernel that is compiled once for all; the last one for itself too.
+    def _together(
+        self, drawn: Sequence[Sizes], small: tuple[str, ...]
+    ) -> tuple[object, list[Sample]]:
+        """The skeleton and the samples of a kernel that is compiled once for all; the last one for
+        itself too.
 
         Raises
         ------
         Differs
             When they have no one code.
         """
-        whole = {d.name: several(sizes[d.name] for sizes in drawn) for d in self.dims}
-        skeleton, made = self._read(drawn[0], *self._scheduled(whole, small))
-        samples = [
-            replace(made, sizes=sizes, constants=tuple((t, at(v, i)) for t, v in made.constants))
-            for i, sizes in enumerate(drawn)
-        ]
+        skeleton, samples = self._at_once(drawn, small)
         alone, last = self._sample(drawn[-1], small)
         if alone != skeleton or last.constants != samples[-1].constants:
             raise Differs
-        return samples
+        return skeleton, samples
+
+    def _at_once(
+        self, drawn: Sequence[Sizes], small: tuple[str, ...]
+    ) -> tuple[object, list[Sample]]:
+        """The same with the floats of the first sizes."""
+        whole = {d.name: several(sizes[d.name] for sizes in drawn) for d in self.dims}
+        skeleton, made = self._read(drawn[0], *self._scheduled(whole, small))
+        return skeleton, [
+            replace(made, sizes=sizes, constants=tuple((t, at(v, i)) for t, v in made.constants))
+            for i, sizes in enumerate(drawn)
+        ]
 
     def _tile(self, program: Program, small: tuple[str, ...]) -> Candidate | None:
         found = match(program) if self.map is not None else None
@@ -334,67 +373,9 @@ class _Maker:
             return self.tuned
         return tile_of(found.subject, self.map, small, self.tuned)
 
-    def _drawn(self, wanted: _Wanted) -> Iterator[Sizes]:
-        """Sizes that leave the wanted remainders, and others by :data:`TURN` as varied as may
-        be: what is fitted to too few holds for them alone."""
-        seen: set[tuple[int, ...]] = set()
-        known: set[tuple[int, int]] = set()
-        turned, wide = self._turned, 1 + max((by for _, by, _ in wanted), default=0) // _WIDE
-        own = [not any(is_padded(e, other) for other in turned) for e in turned]
-        drawn = draws(tuple((d, self._first(d)) for d in self.dims), wide)
-        fixed = any(by % TURN == 0 for _, by, _ in wanted)
-        loops_at, cut_at = as_function(turned), as_function(s for s, _, _ in wanted)
-        for turn in itertools.count():
-            for attempt, sizes in zip(range(_DRAWS), drawn, strict=False):
-                cut = zip(cut_at(sizes), wanted, strict=True)
-                if any(n % by != rest for n, (_, by, rest) in cut):
-                    continue
-                key, stage = loops_at(sizes), _STAGES * attempt // _DRAWS
-                if self.map is not None:  # its loops end alike at all sizes
-                    fits = leaves_tiles(itertools.compress(key, own), turn, stage // 2, self.cuts)
-                elif wanted:
-                    fits = fixed or stage > 1 or leaves_vectors(key)
-                else:
-                    fits = leaves_remainders(key, turn, stage // 2, self._keeps_loops)
-                    fits = fits and (self.attention is None or self.attention.takes(sizes))
-                fits = fits and (stage > _STAGES // 2 or min(key) >= SMALLEST)
-                if not fits or key in seen or len(set(sizes.values())) < len(sizes):
-                    continue
-                rests = {(i, n % TURN) for i, n in enumerate(key)}
-                if stage % 2 or known.isdisjoint(rests):
-                    seen.add(key)
-                    known |= rests
-                    yield sizes
-                    break
-            else:
-                return
-
-    @cached_property
-    def _keeps_loops(self) -> bool:
-        """Where a loop runs over a map and one over its strided map: at odd sizes alone a column of
-        padding is left, in a loop of one turn or none."""
-        return len(self._turned) > 1 and any(e not in map(size, e.dims) for e in self._turned)
-
-    @cached_property
-    def _turned(self) -> list[Size]:
-        """What loops run over, without multiples of one another."""
-        whole = [e for e in self.extents if e in map(size, e.dims)]
-        several = [o * k for o in self.extents for k in range(2, _MULTIPLES)]
-        known = {d for e in whole for d in e.dims}
-        others = [e for e in self.extents if e not in several and not known.issuperset(e.dims)]
-        return whole + others or [*map(size, self.dims)]
-
-    def _first(self, dim: Dim) -> int:
-        """Steps of a dimension from which on all loops that follow it alone have turns enough."""
-        follow = [e for e in self.extents if {d.name for d in e.dims} == {dim.name}]
-        low = -(-max(dim.low, SMALLEST) // dim.step)
-        while any(e.at({dim.name: dim.step * low}) < SMALLEST for e in follow):
-            low += 1
-        return low
-
-    def _atoms(self, samples: Sequence[Sizes], wanted: _Wanted, whole: Sequence[Size]) -> Numbers:
+    def _atoms(self, samples: Sequence[Sizes], wanted: Wanted, whole: Sequence[Size]) -> Numbers:
         tiled = [cut for cut, _, _ in wanted]
         first = self.attention.units if self.attention else ()
         bases = tuple(dict.fromkeys((*first, *whole, *tiled)))
         divisors = {*DIVISORS, *self.cuts, *(by for _, by, _ in wanted)}
-        return atoms_of(samples, bases, self.shapes, divisors)
+        return atoms_of(samples, bases, self.shapes, divisors, self.told)

@@ -19,6 +19,9 @@ class Part:
     extents: list[Size]
     """Of its loops."""
     shapes: list[Size]
+    """Of its tensors."""
+    told: list[Size]
+    """What its stages say: the last place of an axis, distances."""
     symbolic: tuple[Any, ...]
     """Its programs, with formulas in the place of numbers."""
 
@@ -28,8 +31,9 @@ def part_of(name: str, at: At, *symbolic: Any) -> Part:
     stages = tuple(stage for program in symbolic for stage in program.stages)
     axes = (axis for stage in stages for axis in stage.axes)
     extents = [a.extent for a in axes if isinstance(a.extent, Size)]
+    told = dict.fromkeys(_sizes(stages))
     buffers = tuple(b.shape for program in symbolic for b in program.buffers)
-    return Part(name, at, extents or list(_sizes(stages)), list(_sizes(buffers)), symbolic)
+    return Part(name, at, extents or list(told), list(_sizes(buffers)), list(told), symbolic)
 
 
 def _sizes(tree: Any) -> Iterator[Size]:

@@ -38,21 +38,26 @@ _REMAINDERS = (10, 11, 13, 14, 15, 9)
 """Of a turn of an unrolled loop of vectors: single vectors and single elements are left."""
 
 
-def draws(smallest: tuple[tuple[Dim, int], ...], wide: int) -> Iterator[Sizes]:
-    """Sizes of dimensions from so many steps on, out of ``wide`` times the usual range: without
-    end, and the same for all kernels."""
-    return (sizes for n in itertools.count() for sizes in _block(smallest, wide, n)[0])
+Firsts = tuple[tuple[Dim, int, int], ...]
+"""Of each dimension the smallest size, in steps, and how many times the usual range there is."""
+
+
+def draws(firsts: Firsts, wide: int) -> Iterator[Sizes]:
+    """Sizes of dimensions, all out of ``wide`` times the range: without end, and the same for all
+    kernels."""
+    return (sizes for n in itertools.count() for sizes in _block(firsts, wide, n)[0])
 
 
 @lru_cache(maxsize=64)
-def _block(
-    smallest: tuple[tuple[Dim, int], ...], wide: int, number: int
-) -> tuple[list[Sizes], tuple[Any, ...]]:
+def _block(firsts: Firsts, wide: int, number: int) -> tuple[list[Sizes], tuple[Any, ...]]:
     """Some draws that follow those of the block before, and the state that they leave."""
     rng = random.Random(0)
     if number:
-        rng.setstate(_block(smallest, wide, number - 1)[1])
-    ranges = [(d, low, low + max(_SPREAD // d.step, TURN, 3 * low) * wide) for d, low in smallest]
+        rng.setstate(_block(firsts, wide, number - 1)[1])
+    ranges = [
+        (d, low, low + max(_SPREAD // d.step, TURN, 3 * low) * wide * more)
+        for d, low, more in firsts
+    ]
     drawn: list[Sizes] = [
         {d.name: d.step * rng.randint(*ends) for d, *ends in ranges} for _ in range(_BLOCK)
     ]
@@ -143,6 +148,8 @@ class Sample:
     constants: tuple[Constant, ...]
     """Of all tiers, one after the other, then the extent of the parallel loop."""
     panels: tuple[tuple[int, int], ...]
+    own_floats: bool = True
+    """Whether its floats are those of these sizes."""
 
 
 def holds(
@@ -154,8 +161,10 @@ def holds(
 ) -> bool:
     """Whether the numbers of a sample are what the formulas say."""
     *numbers, (_, loop) = sample.constants
-    said = [
-        bits_of(constant) if place is None else scalars[place].at(sample.sizes)
-        for constant, place in zip(fitted.constants[:-1], places, strict=True)
-    ]
-    return [bits_of(c) for c in numbers] == said and extent.at(sample.sizes) == loop
+    for number, constant, place in zip(numbers, fitted.constants, places, strict=False):
+        scalar = scalars[place] if place is not None else None
+        said = scalar.at(sample.sizes) if scalar else bits_of(constant)
+        told = sample.own_floats or not scalar or scalar.kind == "int"
+        if told and bits_of(number) != said:
+            return False
+    return len(numbers) == len(places) and extent.at(sample.sizes) == loop

@@ -27,9 +27,14 @@ def vector_of(value: Size, samples: Sequence[Sizes]) -> Vector:
 
 
 def atoms_of(
-    samples: Sequence[Sizes], bases: Sequence[Size], shapes: Sequence[Size], divisors: Iterable[int]
+    samples: Sequence[Sizes],
+    bases: Sequence[Size],
+    shapes: Sequence[Size],
+    divisors: Iterable[int],
+    told: Sequence[Size] = (),
 ) -> Numbers:
-    """What the numbers of a kernel are made of: its sizes, cut and with one added."""
+    """What the numbers of a kernel are made of: its sizes, cut and with one added; what is ``told``
+    explains the same number alone."""
     atoms: dict[Vector, Size] = {}
     cut = [(b, by) for by in sorted(set(divisors)) for b in bases]
     made = [b // by for b, by in cut] + [(b + (by - 1)) // by for b, by in cut]
@@ -40,7 +45,9 @@ def atoms_of(
         vector = vector_of(value, samples)
         if len(set(vector)) > 1:
             atoms.setdefault(vector, value)
-    return Numbers(atoms, {v: a for v, a in atoms.items() if a in plain})
+    # The last place of an axis is no other number, and nothing is a multiple of it.
+    exact = {vector_of(value, samples): value for value in told}
+    return Numbers(atoms, {v: a for v, a in atoms.items() if a in plain}, told=exact)
 
 
 def bases_of(rows: Sequence[Row], atoms: Numbers) -> dict[Vector, Size]:
@@ -86,6 +93,7 @@ def scalar_of(
         formula = (
             atoms.formula(vector)
             or atoms.cut_formula(vector, bases, _CUTS)
+            or atoms.floored_formula(vector, whole, _CUTS)
             or atoms.shifted_formula(vector, whole)
         )
         if formula is not None:

@@ -109,3 +109,8 @@ def several(values: Iterable[int]) -> Any:
 def at(value: Any, sample: int) -> Any:
     """A number, or what it is at one of the sizes."""
     return value.values[sample] if type(value) is Several else value
+
+
+def first(value: Any) -> Any:
+    """A number, or what it is at the first of the sizes."""
+    return at(value, 0)

@@ -71,7 +71,8 @@ class Tuning:
         return (*told, *self.refused)
 
     def _kernel(self, part: Part, tile: Candidate | None = None) -> Compiled:
-        return any_size_kernel(part.name, part.at, part.extents, self.dims, part.shapes, tile)
+        given = part.name, part.at, part.extents, self.dims, part.shapes, tile, part.told
+        return any_size_kernel(*given)
 
     def _refuse(self, part: Part, error: CompileError | ModelError) -> None:
         text = f"Tuned settings do not suit {part.name} at any size: {error.error}"

@@ -19,7 +19,7 @@ N, M = Dim("n", 1, 1 << 20), Dim("m", 2, 1 << 20, 2)
 def test_sizes_go_on_over_blocks_as_one_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
     def begin() -> list[Mapping[str, int]]:
         samples._block.cache_clear()
-        return list(itertools.islice(draws(((N, 34), (M, 17)), 2), 40))
+        return list(itertools.islice(draws(((N, 34, 1), (M, 17, 1)), 2), 40))
 
     whole = begin()
     monkeypatch.setattr(samples, "_BLOCK", 3)

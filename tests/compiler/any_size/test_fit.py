@@ -29,10 +29,10 @@ def test_sizes_of_operators_are_explained_by_those_before_them() -> None:
     both, flat = vector(lambda h, w: h + w), vector(lambda h, w: 3 * h * w)
     fit.learn([half, quarter, both, flat, vector(lambda h, w: h**3 % 17)])
     h, w = size(H), size(W)
-    assert fit.found[half] == (h + 1) // 2
-    assert fit.found[quarter] == (h + 1) // 4
-    assert fit.found[both] == h + w
-    assert fit.found[flat] == h * w * 3
+    assert fit.found[half] == [(h + 1) // 2]
+    assert fit.found[quarter] == [(h + 1) // 4]
+    assert fit.found[both] == [h + w]
+    assert fit.found[flat] == [h * w * 3]
     assert vector(lambda h, w: h**3 % 17) not in fit.found
 
 
@@ -78,7 +78,7 @@ def test_loops_have_turns_enough_where_a_table_ends_a_dimension() -> None:
     high = Dim("h", 32, 2048, 32)
     part = (size(Dim("h", 32, step=32)) + 15) // 16
     maker = _Maker("k", lambda sizes: None, (part,), (high,))  # type: ignore[arg-type, return-value]
-    assert part.at({"h": maker._first(high) * 32}) >= SMALLEST
+    assert part.at({"h": maker._drawing.first(high) * 32}) >= SMALLEST
 
 
 def test_a_tree_is_its_skeleton_and_its_numbers() -> None:

@@ -34,7 +34,7 @@ class Windows:
     """Runs at lengths of one range, as a network that wants one window does."""
 
     inputs: ClassVar[dict[str, Any]] = {"x": ("batch", "length")}
-    tensors, places = ("x",), ()
+    tensors, slides = ("x",), ()
 
     def run(self, sizes: dict[str, int], names: Any = ()) -> dict[str, tuple[int, ...]]:
         if not self.runs(sizes):

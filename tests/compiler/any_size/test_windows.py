@@ -17,7 +17,7 @@ from nnjit_studio.compiler.any_size import probe as probing
 from nnjit_studio.compiler.any_size.fit import Numbers
 from nnjit_studio.compiler.any_size.imported_sizes import EVEN
 from nnjit_studio.compiler.any_size.imports import import_any, import_sizes
-from nnjit_studio.compiler.any_size.probe import Probe, Trial, probe
+from nnjit_studio.compiler.any_size.probe import Trial, probe
 from nnjit_studio.compiler.any_size.runs.runner import OpenRunner
 from nnjit_studio.compiler.any_size.windows import windows
 from nnjit_studio.compiler.onnx_file.native import native_session
@@ -101,7 +101,7 @@ def test_a_pooling_with_half_windows_takes_any_size(
     outputs = {"y": [1, 2, None, None], "z": [1, 4, None, None]}
     save(path, nodes, {"x": [1, 2, "h", "w"]}, outputs, held)
     made = import_any(path, tmp_path / "w.bin", {"x": np.ones((1, 2, 12, 16), np.float32)})
-    assert made is not None and made.notes == () and asked == [(False,), (True,)]
+    assert made is not None and made.notes == () and asked == [(False,), (True,), (True,)]
     assert {d.name: d.step for d in made.plan.dims} == {"h": 1, "w": 1}
     runner = OpenRunner(made.plan, made.kernels, tmp_path / "w.bin", "simd128")
     for h, w in ((30, 44), (31, 45), (30, 47), (65, 66)):
@@ -133,7 +133,7 @@ def test_a_last_map_of_one_row_at_small_sizes_has_more_at_large_ones(tmp_path: P
         np.testing.assert_allclose(got, native_session(path).run(["y"], feeds)[0], rtol=1e-4)
 
 
-def test_windows_that_samples_do_not_tell_apart_are_looked_at_again(
+def test_windows_that_samples_do_not_tell_apart_are_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At 33 to 40 and 448 rows floordiv(h + 31, 64) is floordiv(h + 63, 64)."""
@@ -148,14 +148,13 @@ def test_windows_that_samples_do_not_tell_apart_are_looked_at_again(
     monkeypatch.setattr(probing, "_with_far_sizes", lambda trial, found, example: found)
     feeds = {"x": np.ones((1, 1, 224, 64), np.float32)}
     found = probe(Trial(path, feeds), feeds)
-    assert len(found.samples) > len(drawn) and not found.fit().unclear
-    h = size(Dim("h", 33))
-    assert list(found.fit().found.values())[-1] == (h + 31) // 64
+    assert list(found.samples) == drawn
+    assert list(found.fit().found.values())[-1] == [(size(Dim("h", 33)) + 31) // 64]
 
 
 def test_sizes_that_are_asked_for_odd_are_odd_and_even_ones_follow() -> None:
-    found = Probe({}, (Dim("h"), Dim("w", 4, 40, 4), Dim("c", 2, 64, 2)), {}, (), ())
-    drawn = imports.sizes_to_import(found, [], {"h": 12, "w": 8, "c": 2}, True)
+    dims = (Dim("h"), Dim("w", 4, 40, 4), Dim("c", 2, 64, 2))
+    drawn = imports.sizes_to_import(dims, [], {"h": 12, "w": 8, "c": 2}, True)
     kinds = [{s["h"] % 2, s["w"] // 4 % 2, s["c"] // 2 % 2} for s in drawn]
     assert kinds == [{1}] * imports.IMPORTS + [{0}] * EVEN
 
@@ -163,8 +162,8 @@ def test_sizes_that_are_asked_for_odd_are_odd_and_even_ones_follow() -> None:
 def test_of_two_sizes_each_is_the_larger_one_somewhere() -> None:
     """Else the larger of them is taken for one of them, at all sizes."""
     for seed in range(40):
-        found = Probe({}, (Dim("h", 2, 500), Dim("w", 2, 500)), {}, (), ())
-        drawn = imports.sizes_to_import(found, [], {"h": 40, "w": 50}, seed=seed)
+        dims = (Dim("h", 2, 500), Dim("w", 2, 500))
+        drawn = imports.sizes_to_import(dims, [], {"h": 40, "w": 50}, seed=seed)
         assert {s["h"] < s["w"] for s in drawn} == {True, False}
 
 
@@ -215,7 +214,7 @@ def test_rows_in_the_middle_of_a_table_are_read_at_any_length(tmp_path: Path) ->
         np.testing.assert_allclose(got, wanted, atol=1e-5)
 
 
-def test_windows_that_few_sizes_tell_apart_are_not_mistaken(tmp_path: Path) -> None:
+def test_windows_that_few_sizes_tell_apart_are_told_apart(tmp_path: Path) -> None:
     """As SegFormer reduces its maps: (h + 3) // 32, (h + 7) // 32 and (h + 15) // 32 places."""
     lines, made, last = [], [], "x"
     for n, (wide, stride, reduced) in enumerate([(7, 4, 8), (3, 2, 4), (3, 2, 2)]):
@@ -242,8 +241,9 @@ def test_windows_that_few_sizes_tell_apart_are_not_mistaken(tmp_path: Path) -> N
     """
     path.write_bytes(parser.parse_model(text).SerializeToString())
     inputs = [{"x": np.ones((1, 1, *size), np.float32)} for size in ((64, 64), (241, 151))]
-    models = import_sizes(path, tmp_path / "w.bin", inputs).models
-    for built, feeds in zip(models, inputs, strict=True):
+    many = import_sizes(path, tmp_path / "w.bin", inputs)
+    assert many.notes == ()
+    for built, feeds in zip(many.models, inputs, strict=True):
         got = run_by_kernels(built, tmp_path / "w.bin", feeds, "simd128")
         for name, wanted in zip(got, native_session(path).run(list(got), feeds), strict=True):
             np.testing.assert_allclose(got[name], wanted, rtol=1e-4)
