@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -74,8 +76,7 @@ def checked(model: Compiled, also: Sequence[Sizes] = ()) -> tuple[OpenPlan, tupl
     plan = model.plan
     further = [_further(plan, steps) for steps in _FURTHER]
     model.check([plan.example, *further, *_upper(plan), *also])
-    beyond = [_further(plan, steps) for steps in _beyond(plan)]
-    if beyond:
+    if beyond := _beyond(plan):
         model.check(beyond, TIERS[:1])  # both tiers have one tile, and so the same numbers
     try:
         model.check([{d.name: d.low for d in plan.dims}])
@@ -84,6 +85,9 @@ def checked(model: Compiled, also: Sequence[Sizes] = ()) -> tuple[OpenPlan, tupl
         least = {d.name: d.low for d in plan.dims}
         above = ({d.name: least[d.name] + n * d.step for d in plan.dims} for n in _FURTHER)
         model.check([least, *(s for s in above if all(d.takes(s[d.name]) for d in plan.dims))])
+    turns = _turns(plan)
+    if turns:
+        model.check(turns, TIERS[:1])
     pairs = zip(model.plan.dims, plan.dims, strict=True)
     changed = [(was, now) for was, now in pairs if was != now]
     return plan, tuple(
@@ -99,21 +103,44 @@ def _further(plan: OpenPlan, steps: int) -> Sizes:
     }
 
 
-def _beyond(plan: OpenPlan) -> list[int]:
-    """Steps beyond these, as far as windows with strides make another remainder of each."""
-    given = [(d.step, n) for b in plan.buffers for d in b.nbytes.dims for n in _divisors(b.nbytes)]
-    period = math.lcm(*(n // math.gcd(n, step) for step, n in given))
+def _beyond(plan: OpenPlan) -> list[Sizes]:
+    """Sizes beyond these of what windows slide along, as far as their strides leave other
+    remainders."""
+    given = {pair for buffer in plan.buffers for pair in _divided(buffer.nbytes)}
+    period = math.lcm(*(n // math.gcd(n, dim.step) for dim, n in given))
     first, last = _FURTHER[-1] + 1, min(period, _MOST_STEPS)
-    return list(range(first, last, -(-(last - first) // _MOST_BEYOND) or 1))
+    slid = {dim.name for dim, _ in given}
+    return [
+        {name: n if name in slid else plan.example[name] for name, n in _further(plan, s).items()}
+        for s in range(first, last, -(-(last - first) // _MOST_BEYOND) or 1)
+    ]
 
 
-def _divisors(value: Size) -> Iterator[int]:
-    """By which its parts are divided."""
+def _divided(value: Size) -> Iterator[tuple[Dim, int]]:
+    """Dimensions of which it has parts that are divided, and by what."""
     for atom in (atom for monomial, _ in value.terms for atom in monomial):
         if isinstance(atom, Apply):
-            yield from (*_divisors(atom.a), *_divisors(atom.b))
+            yield from (*_divided(atom.a), *_divided(atom.b))
             if atom.op == "floordiv":
-                yield atom.b.constant or 1
+                yield from ((dim, atom.b.constant or 1) for dim in atom.a.dims)
+
+
+def _turns(plan: OpenPlan) -> list[Sizes]:
+    """The smallest sizes of a dimension at which kernels have their code for whole tiles, which is
+    made at larger ones."""
+    chosen = (value for kernel in plan.kernels.values() for value, _ in kernel.selectors)
+    found = []
+    for value, dim in itertools.product(dict.fromkeys(chosen), plan.dims):
+        if dim.name not in {d.name for d in value.dims} or value.bounds()[1] > 1:
+            continue  # a remainder, of which eight sizes in a row leave each
+        sizes = [
+            {**plan.example, dim.name: n * dim.step}
+            for n in range(-(-dim.low // dim.step), plan.example[dim.name] // dim.step + 1)
+        ]
+        place = bisect_left(sizes, 1, key=value.at)
+        if 0 < place < len(sizes) and sizes[place] not in found:
+            found.append(sizes[place])
+    return found
 
 
 def _upper(plan: OpenPlan) -> list[Sizes]:

@@ -84,7 +84,8 @@ def tile_of(
 def tile_selectors(
     name: str, convolutions: Sequence[Conv2d], tile: Candidate, numbers: Numbers
 ) -> dict[str, tuple[Size, int]]:
-    """By a setting of the tile, what is 0 where the map is smaller than that and 1 elsewhere.
+    """By a setting of the tile, what is 0 where the map is smaller than that, or rows of it
+    that are copied to the stage are shorter than a vector, and 1 elsewhere.
 
     Parameters
     ----------
@@ -97,15 +98,35 @@ def tile_selectors(
         When the size of the map has no formula.
     """
     made = {}
-    wanted = {"x0": [c.out_width for c in convolutions]}
+    columns = tile.x0 if tile.x0 == SINGLE else max(tile.x0, LANES + most_lost(convolutions))
+    wanted = {"x0": ([c.out_width for c in convolutions], columns)}
     if convolutions[0].depthwise:
-        wanted["y0"] = [c.out_height for c in convolutions]
-    for setting, vector in wanted.items():
+        wanted["y0"] = ([c.out_height for c in convolutions], tile.y0)
+    for setting, (vector, extent) in wanted.items():
         if len(set(vector)) > 1:
             formula = numbers.formula(tuple(vector))
             if formula is None:
                 raise refused(f"the size of the map of {name} has no formula")
-            fits = least(formula // getattr(tile, setting), 1)
+            fits = least(formula // extent, 1)
             if fits.constant is None:
                 made[setting] = (fits, 2)
     return made
+
+
+def most_lost(convolutions: Sequence[Conv2d]) -> int:
+    """How many fewer columns of a map than it makes a convolution may copy to one of the phases of
+    its stage, at any width: the others there are padding.
+
+    Parameters
+    ----------
+    convolutions
+        One at several sizes, of which none may have the widest padding.
+    """
+    first, stride = convolutions[0], convolutions[0].stride[1]
+    left = max(c.pad[1] for c in convolutions)
+    # Behind the map, where a stride leaves nothing over.
+    right = max(0, min(c.reach[1] - c.pad[1] - c.width for c in convolutions) + stride - 1)
+    read = (first.kernel[1] - 1) * first.dilation[1] + 1 - right
+    before = (max(0, -(-(left - phase) // stride)) for phase in range(stride))
+    ends = (-(-(read - phase) // stride) for phase in range(stride))
+    return max(0, *(1 + low - end for low, end in zip(before, ends, strict=True)))

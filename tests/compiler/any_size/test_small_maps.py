@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,13 @@ from onnx import NodeProto, helper
 from onnx_models import save
 
 from nnjit_studio.compiler.any_size.imports import import_any
-from nnjit_studio.compiler.any_size.kernels.small_maps import open_extents, tile_of
+from nnjit_studio.compiler.any_size.kernels import small_maps
+from nnjit_studio.compiler.any_size.kernels.small_maps import most_lost, open_extents, tile_of
 from nnjit_studio.compiler.any_size.runs.runner import OpenRunner
 from nnjit_studio.compiler.importer.model import import_model
+from nnjit_studio.compiler.ir.tensor_ir import Load
 from nnjit_studio.compiler.recognize.convolution import Conv2d
+from nnjit_studio.compiler.schedule.staging import Staging
 from nnjit_studio.compiler.spelling import program_for
 from nnjit_studio.compiler.templates import prepared, subject_of
 from nnjit_studio.model import GivenShapes
@@ -60,6 +64,49 @@ def test_a_tile_that_won_at_one_size_is_right_at_any(
     wide = [fits for fits, _ in kernel.selectors if {d.name for d in fits.dims} == {"w"}]
     turned = [next(w for w in range(1, 99) if fits.at({"w": w})) for fits in wide]
     assert turned == [tile.x0]
+
+
+def test_rows_that_end_a_stride_before_a_vector_are_copied_one_by_one(tmp_path: Path) -> None:
+    """Of 7 columns a tile of 4 has 3 of one phase and one of padding, as trueocr's detector at 28."""
+    taps = np.random.default_rng(0).standard_normal((13, 2, 3, 3)).astype(np.float32)
+    conv = node("Conv", ["x", "w"], ["y"], strides=[2, 2], pads=[1] * 4)
+    maps = [(9, 6), (9, 7), (9, 8), (8, 9), (9, 10), (7, 7), (3, 15)]
+    plan = checked(tmp_path, [conv], {"w": taps}, np.ones((1, 2, 20, 30), np.float32), maps)
+    assert {d.name: d.low for d in plan.dims} == {"n": 1, "h": 1, "w": 1}
+
+
+def test_a_bundle_is_checked_where_its_kernels_first_have_whole_tiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a map is neither the smallest nor near that at hand."""
+    monkeypatch.setattr(small_maps, "most_lost", lambda convolutions: 0)
+    taps = np.random.default_rng(0).standard_normal((13, 2, 3, 3)).astype(np.float32)
+    conv = node("Conv", ["x", "w"], ["y"], strides=[2, 2], pads=[1] * 4)
+    path = save(tmp_path / "m.onnx", [conv], {"x": ["n", 2, "h", "w"]}, {"y": [None] * 4}, {"w": taps})
+    made = import_any(path, tmp_path / "w.bin", {"x": np.ones((1, 2, 20, 30), np.float32)})
+    assert made is not None and "w stays 30" in " ".join(made.notes)
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3, 4])
+@pytest.mark.parametrize("kernel", [1, 2, 3, 5, 7])
+def test_no_row_of_a_stage_has_fewer_columns_of_a_map_than_is_told(
+    kernel: int, stride: int
+) -> None:
+    for left, right in itertools.product(range(kernel), repeat=2):
+        made = {}
+        for width in range(max(1, kernel - left - right), 99):
+            out = (width + left + right - kernel) // stride + 1
+            made[width] = Conv2d(
+                "x", "w", "s", 1, 1, 2, 8, 9, width, 9, out, (1, kernel), (1, stride), (1, 1),
+                (0, left), (), (),
+            )  # fmt: skip
+        few = [made[width] for width in (40, 44, 48, 52, 60, 64)]  # which may be all there are
+        lost = most_lost(few)
+        for conv in made.values():
+            spans = [high - low for _, low, high, store in Staging(conv, False)._spans()
+                     if isinstance(store.value, Load)]
+            assert min(spans) >= conv.out_width - lost
+        assert most_lost(list(made.values())) <= lost
 
 
 @pytest.mark.parametrize(("groups", "kernel"), [(1, 3), (8, 5)])
