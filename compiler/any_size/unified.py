@@ -90,7 +90,7 @@ class Unified:
         if _form(parts) != _form(self.parts):
             return False
         pairs = zip(numbers(parts), self._numbers(sizes), strict=True)
-        return all(n == m or isinstance(m, float) and _f32(n) == m for n, m in pairs)
+        return all(n == m or (isinstance(m, float) and _f32(n) == m) for n, m in pairs)
 
     def symbolic(self) -> Any:
         """Its parts, with formulas in the place of whole numbers that vary."""

@@ -67,7 +67,7 @@ def test_a_tile_that_won_at_one_size_is_right_at_any(
 
 
 def test_rows_that_end_a_stride_before_a_vector_are_copied_one_by_one(tmp_path: Path) -> None:
-    """Of 7 columns a tile of 4 has 3 of one phase and one of padding, as trueocr's detector at 28."""
+    """Of 7 columns a tile of 4 has 3 of one phase and one of padding."""
     taps = np.random.default_rng(0).standard_normal((13, 2, 3, 3)).astype(np.float32)
     conv = node("Conv", ["x", "w"], ["y"], strides=[2, 2], pads=[1] * 4)
     maps = [(9, 6), (9, 7), (9, 8), (8, 9), (9, 10), (7, 7), (3, 15)]
@@ -82,7 +82,8 @@ def test_a_bundle_is_checked_where_its_kernels_first_have_whole_tiles(
     monkeypatch.setattr(small_maps, "most_lost", lambda convolutions: 0)
     taps = np.random.default_rng(0).standard_normal((13, 2, 3, 3)).astype(np.float32)
     conv = node("Conv", ["x", "w"], ["y"], strides=[2, 2], pads=[1] * 4)
-    path = save(tmp_path / "m.onnx", [conv], {"x": ["n", 2, "h", "w"]}, {"y": [None] * 4}, {"w": taps})
+    inputs, outputs = {"x": ["n", 2, "h", "w"]}, {"y": [None] * 4}
+    path = save(tmp_path / "m.onnx", [conv], inputs, outputs, {"w": taps})
     made = import_any(path, tmp_path / "w.bin", {"x": np.ones((1, 2, 20, 30), np.float32)})
     assert made is not None and "w stays 30" in " ".join(made.notes)
 
@@ -103,8 +104,11 @@ def test_no_row_of_a_stage_has_fewer_columns_of_a_map_than_is_told(
         few = [made[width] for width in (40, 44, 48, 52, 60, 64)]  # which may be all there are
         lost = most_lost(few)
         for conv in made.values():
-            spans = [high - low for _, low, high, store in Staging(conv, False)._spans()
-                     if isinstance(store.value, Load)]
+            spans = [
+                high - low
+                for _, low, high, store in Staging(conv, False)._spans()
+                if isinstance(store.value, Load)
+            ]
             assert min(spans) >= conv.out_width - lost
         assert most_lost(list(made.values())) <= lost
 
