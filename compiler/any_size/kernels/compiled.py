@@ -211,6 +211,9 @@ class _Maker:
 
     def variant(self, wanted: Wanted, small: tuple[str, ...] = ()) -> tuple[Variant, list[Kernel]]:
         samples, held_out = self._samples(wanted, small)
+        told = [sample.sizes for sample in (*samples, *held_out)]
+        if self.extents and not self._drawing.tells(told):
+            raise refused(f"too few sizes were found that tell the formulas of {self.name}")
         while True:
             fitted = (samples[0], *self._fitted(samples, wanted))
             wrong = next((s for s in held_out if not holds(s, *fitted)), None)

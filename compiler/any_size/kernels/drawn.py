@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ _WIDE = 8
 """Tiles of so many rows want sizes twice as far apart: few leave a wanted remainder."""
 _FURTHER = 12
 """Sizes at most at which formulas are looked at beyond those that made them."""
+_TELLING = 4
 _COARSE = 8
 """Steps of a dimension from which on an extent that follows it wants sizes further apart."""
 
@@ -95,12 +97,15 @@ class Drawing:
         return fits and large and len(set(sizes.values())) == len(sizes)
 
     def further(self, wanted: Wanted) -> list[Sizes]:
-        """Sizes whose loops and tensors leave remainders that none of those before them left."""
+        """Sizes whose loops and tensors leave remainders that none of those before them left, or
+        whose loops all have extents that they have at none of those."""
         told = [*self.turned, *(s for s in self.shapes if len(s.dims) == 1)]
         told_at, factors_at = as_function(told), as_function(self.shapes)
         loops_at, cut_at = as_function(self.turned), as_function(s for s, _, _ in wanted)
         known: set[tuple[int, int]] = set()
         lanes: set[tuple[int, int]] = set()
+        held: set[tuple[int, int]] = set()
+        fixed = [any(each == e for each, _, _ in wanted) for e in self.turned]
         found: list[Sizes] = []
         for attempt, sizes in zip(range(_DRAWS), self._draws(1, True), strict=False):
             key = loops_at(sizes)
@@ -112,18 +117,28 @@ class Drawing:
             if shifts or not self.takes(sizes) or len(set(sizes.values())) < len(sizes):
                 continue
             rests = {(i, n % TURN) for i, n in enumerate(told_at(sizes))}
-            mine = {(i, n % LANES) for i, n in enumerate(key)}
+            mine = {(i, n % LANES) for i, n in enumerate(key) if not fixed[i]}
             if len(found) < LANES and 2 * attempt < _DRAWS:  # first what vectors leave of loops
-                fits = lanes.isdisjoint(mine)
+                fits = lanes.isdisjoint(mine) and held.isdisjoint(enumerate(key))
             else:
-                fits = 2 * len(rests - known) > len(rests)
+                fits = 2 * len(rests - known) > len(rests) or held.isdisjoint(enumerate(key))
             if fits:
                 known |= rests
                 lanes |= mine
+                held |= set(enumerate(key))
                 found.append(sizes)
                 if len(found) == _FURTHER:
                     break
         return found
+
+    def tells(self, samples: Sequence[Sizes]) -> bool:
+        """Whether each loop has extents enough there, where it has so many at all: three decide a
+        formula, the fourth may refuse it."""
+        rows = zip(*map(as_function(self.turned), samples), strict=True)
+        return all(
+            len(set(row)) >= min(_TELLING, _count(e))
+            for e, row in zip(self.turned, rows, strict=True)
+        )
 
     def _draws(self, wide: int, far: bool) -> Iterator[Sizes]:
         """``far`` apart where few places of a map follow from many sizes."""
@@ -163,10 +178,19 @@ class Drawing:
         which windows make shorter, have as many extents as those over a dimension."""
         at = as_function(e for e in self.turned if dim.name in {d.name for d in e.dims})
         base = {d.name: d.step * _DRAWS for d in self.dims}
-        here, steps = at(base), 1
-        while steps < _DRAWS:
-            there = at({**base, dim.name: base[dim.name] + steps * dim.step})
-            if not any(map(operator.eq, here, there)):
-                break
+
+        def after(steps: int) -> tuple[int, ...]:
+            return at({**base, dim.name: base[dim.name] + steps * dim.step})
+
+        steps = 1
+        while steps < _DRAWS and any(
+            any(map(operator.eq, after(n), after(n + steps))) for n in range(2 * steps)
+        ):
             steps *= 2
         return max(1, steps // _COARSE)
+
+
+def _count(extent: Size) -> int:
+    """How many values it may have, at most."""
+    low, high = extent.bounds()
+    return min(high - low, math.prod((d.high - d.low) // d.step for d in extent.dims)) + 1
