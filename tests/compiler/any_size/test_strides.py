@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,25 @@ def test_further_sizes_leave_every_remainder_of_a_vector() -> None:
     drawing = Drawing((Dim("n"), h), (size(Dim("n")), (size(h) + 3) // 4))
     left = {((at["h"] + 3) // 4) % 4 for at in drawing.further([])}
     assert left == {0, 1, 2, 3}
+
+
+def test_kernels_are_drawn_at_several_extents_where_two_remainders_are_wanted() -> None:
+    """As attention over reduced maps: of keys that are 33 or 45 any formula was taken."""
+    n, h, w = Dim("n"), Dim("h", 29), Dim("w", 29)
+    queries = ((size(h) + 15) // 16) * ((size(w) + 15) // 16)
+    keys = ((size(h) + 15) // 32) * ((size(w) + 15) // 32)
+    drawing = Drawing((n, h, w), (size(n) * 3, queries, keys))
+    wanted = [(queries, 6, 5), (keys, 4, 1)]
+    first = list(itertools.islice(drawing.sizes(wanted), 9))
+    assert len({keys.at(at) for at in first}) > 6 and drawing.tells(first)
+    assert len({keys.at(at) for at in drawing.further(wanted)}) > 6
+    assert not drawing.tells([at for at in first if keys.at(at) in {keys.at(a) for a in first[:2]}])
+
+
+def test_a_loop_of_two_extents_is_told_by_these() -> None:
+    h = Dim("h", 32, 64, 32)
+    drawing = Drawing((h,), (size(h),))
+    assert drawing.tells([{"h": 32}, {"h": 64}]) and not drawing.tells([{"h": 32}])
 
 
 def test_two_convolutions_in_a_row_that_leave_places_over(tmp_path: Path) -> None:
