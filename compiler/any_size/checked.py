@@ -80,6 +80,7 @@ def checked(model: Compiled, also: Sequence[Sizes] = ()) -> tuple[OpenPlan, tupl
         model.check(beyond, TIERS[:1])  # both tiers have one tile, and so the same numbers
     try:
         model.check([{d.name: d.low for d in plan.dims}])
+        model.check([at for d in plan.dims if (at := _with(plan, d, d.low)) != plan.example])
     except ModelError as error:
         plan = replace(plan, dims=tuple(_raised(model, dim, error) for dim in plan.dims))
         least = {d.name: d.low for d in plan.dims}
@@ -94,6 +95,11 @@ def checked(model: Compiled, also: Sequence[Sizes] = ()) -> tuple[OpenPlan, tupl
         f"{now} is {now.low} or more in the bundle: its kernels cut larger tiles than {was.low}."
         for was, now in changed
     )
+
+
+def _with(plan: OpenPlan, dim: Dim, n: int) -> Sizes:
+    """The sizes at hand with another one of a dimension."""
+    return {**plan.example, dim.name: n}
 
 
 def _further(plan: OpenPlan, steps: int) -> Sizes:
@@ -134,7 +140,7 @@ def _turns(plan: OpenPlan) -> list[Sizes]:
         if dim.name not in {d.name for d in value.dims} or value.bounds()[1] > 1:
             continue  # a remainder, of which eight sizes in a row leave each
         sizes = [
-            {**plan.example, dim.name: n * dim.step}
+            _with(plan, dim, n * dim.step)
             for n in range(-(-dim.low // dim.step), plan.example[dim.name] // dim.step + 1)
         ]
         place = bisect_left(sizes, 1, key=value.at)
@@ -161,7 +167,7 @@ def _raised(model: Compiled, dim: Dim, error: ModelError) -> Dim:
         if low > example:
             break
         try:
-            model.check([{**model.plan.example, dim.name: low}])
+            model.check([_with(model.plan, dim, low)])
         except ModelError:
             continue
         return replace(dim, low=low)

@@ -11,6 +11,7 @@ import pytest
 from onnx import NodeProto, helper
 from onnx_models import save
 
+from nnjit_studio.compiler.any_size.checked import Compiled
 from nnjit_studio.compiler.any_size.imports import import_any
 from nnjit_studio.compiler.any_size.kernels import small_maps
 from nnjit_studio.compiler.any_size.kernels.small_maps import most_lost, open_extents, tile_of
@@ -86,6 +87,21 @@ def test_a_bundle_is_checked_where_its_kernels_first_have_whole_tiles(
     path = save(tmp_path / "m.onnx", [conv], inputs, outputs, {"w": taps})
     made = import_any(path, tmp_path / "w.bin", {"x": np.ones((1, 2, 20, 30), np.float32)})
     assert made is not None and "w stays 30" in " ".join(made.notes)
+
+
+def test_a_bundle_is_checked_with_each_size_alone_at_its_smallest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Maps of one row are not all as narrow as they are low."""
+    looked_at: list[tuple[int, int]] = []
+    monkeypatch.setattr(
+        Compiled, "check", lambda model, at, *_: looked_at.extend((s["h"], s["w"]) for s in at)
+    )
+    taps = {"w": np.ones((2, 2, 3, 3), np.float32)}
+    conv = node("Conv", ["x", "w"], ["y"], strides=[2, 2])
+    path = save(tmp_path / "m.onnx", [conv], {"x": [1, 2, "h", "w"]}, {"y": [None] * 4}, taps)
+    made = import_any(path, tmp_path / "w.bin", {"x": np.ones((1, 2, 20, 30), np.float32)})
+    assert made is not None and {(3, 3), (3, 30), (20, 3)} <= set(looked_at)
 
 
 @pytest.mark.parametrize("stride", [1, 2, 3, 4])
