@@ -64,6 +64,8 @@ _HELD_OUT = 3
 _ALONE = 8
 """Of further sizes, so many are compiled for themselves where no code is made for all at once."""
 _TRIES = 24
+_MOST_APART = 1 << 28
+"""Elements, of which a few are added."""
 At = Callable[[Mapping[str, int]], Program]
 """The program of a kernel at sizes of the dimensions."""
 
@@ -161,7 +163,12 @@ class _Maker:
         """Known once the selectors are."""
         takes = self.attention.takes if self.attention else lambda sizes: True
         tile = None if self.map is None else self.cuts
-        return Drawing(self.dims, self.extents, (*self.shapes, *self.told), tile, takes)
+        shapes = (*self.shapes, *self.told)
+        return Drawing(self.dims, self.extents, shapes, tile, takes, self._holds)
+
+    def _holds(self, sizes: Sizes) -> bool:
+        """Whether 32 bits hold the steps between the parts of its tensors, in bytes."""
+        return all(math.prod(b.shape[1:]) < _MOST_APART for b in self.at(sizes).buffers)
 
     def selectors(self) -> list[tuple[Size, int]]:
         """The sizes whose remainders are code, and what they are divided by."""

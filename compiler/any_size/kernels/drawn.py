@@ -40,7 +40,7 @@ class Drawing:
     """What decides which sizes tell enough of a kernel.
 
     ``tile`` are columns and rows of a convolution's, whose loops end alike at all sizes; ``takes``
-    is what else it asks of sizes.
+    is what else it asks of sizes; ``holds`` whether 32 bits hold its numbers at far ones.
     """
 
     dims: tuple[Dim, ...]
@@ -48,6 +48,7 @@ class Drawing:
     shapes: tuple[Size, ...] = ()
     tile: tuple[int, ...] | None = None
     takes: Callable[[Sizes], bool] = lambda sizes: True
+    holds: Callable[[Sizes], bool] = lambda sizes: True
 
     def sizes(self, wanted: Wanted) -> Iterator[Sizes]:
         """Sizes that leave the wanted remainders, and others by :data:`TURN` as varied as may
@@ -63,7 +64,8 @@ class Drawing:
         for turn in itertools.count():
             for attempt in range(_DRAWS):
                 stage = _STAGES * attempt // _DRAWS
-                sizes = next(far if stage in (2, 3) else near)
+                is_far = stage in (2, 3)
+                sizes = next(far if is_far else near)
                 left = zip(cut_at(sizes), wanted, strict=True)
                 if any(n % by != rest for n, (_, by, rest) in left):
                     continue
@@ -72,6 +74,8 @@ class Drawing:
                     continue
                 rests = {(i, n % TURN) for i, n in enumerate(key)}
                 if cut and stage < _STAGES - 2 and not held.isdisjoint(enumerate(key)):
+                    continue
+                if is_far and not self.holds(sizes):
                     continue
                 if stage % 2 or known.isdisjoint(rests):
                     seen.add(key)
@@ -122,7 +126,7 @@ class Drawing:
                 fits = lanes.isdisjoint(mine) and held.isdisjoint(enumerate(key))
             else:
                 fits = 2 * len(rests - known) > len(rests) or held.isdisjoint(enumerate(key))
-            if fits:
+            if fits and self.holds(sizes):
                 known |= rests
                 lanes |= mine
                 held |= set(enumerate(key))

@@ -90,6 +90,17 @@ def test_kernels_are_drawn_at_several_extents_where_two_remainders_are_wanted() 
     assert not drawing.tells([at for at in first if keys.at(at) in {keys.at(a) for a in first[:2]}])
 
 
+def test_far_sizes_are_those_of_which_32_bits_hold_all_numbers() -> None:
+    n, h, w = Dim("n"), Dim("h", 29), Dim("w", 29)
+    queries = ((size(h) + 3) // 4) * ((size(w) + 3) // 4)
+    keys = ((size(h) + 15) // 32) * ((size(w) + 15) // 32)
+    scores = queries * keys
+    drawing = Drawing((n, h, w), (queries, keys), holds=lambda at: scores.at(at) < 1 << 20)
+    wanted = [(queries, 6, 5), (keys, 4, 1)]
+    drawn = [*itertools.islice(drawing.sizes(wanted), 9), *drawing.further(wanted)]
+    assert len(drawn) > 9 and all(scores.at(at) < 1 << 20 for at in drawn)
+
+
 def test_a_loop_of_two_extents_is_told_by_these() -> None:
     h = Dim("h", 32, 64, 32)
     drawing = Drawing((h,), (size(h),))
