@@ -40,7 +40,7 @@ class Drawing:
     """What decides which sizes tell enough of a kernel.
 
     ``tile`` are columns and rows of a convolution's, whose loops end alike at all sizes; ``takes``
-    is what else it asks of sizes; ``holds`` whether 32 bits hold its numbers at far ones.
+    is what else it asks of sizes; ``holds`` whether 32 bits hold its numbers there.
     """
 
     dims: tuple[Dim, ...]
@@ -64,8 +64,7 @@ class Drawing:
         for turn in itertools.count():
             for attempt in range(_DRAWS):
                 stage = _STAGES * attempt // _DRAWS
-                is_far = stage in (2, 3)
-                sizes = next(far if is_far else near)
+                sizes = next(far if stage in (2, 3) else near)
                 left = zip(cut_at(sizes), wanted, strict=True)
                 if any(n % by != rest for n, (_, by, rest) in left):
                     continue
@@ -75,9 +74,7 @@ class Drawing:
                 rests = {(i, n % TURN) for i, n in enumerate(key)}
                 if cut and stage < _STAGES - 2 and not held.isdisjoint(enumerate(key)):
                     continue
-                if is_far and not self.holds(sizes):
-                    continue
-                if stage % 2 or known.isdisjoint(rests):
+                if (stage % 2 or known.isdisjoint(rests)) and self.holds(sizes):
                     seen.add(key)
                     known |= rests
                     held |= set(enumerate(key))
