@@ -66,6 +66,7 @@ _ALONE = 8
 _TRIES = 24
 _MOST_APART = 1 << 28
 """Elements, of which a few are added."""
+Within = tuple[Size, int, bool] | None
 At = Callable[[Mapping[str, int]], Program]
 """The program of a kernel at sizes of the dimensions."""
 
@@ -94,6 +95,7 @@ def any_size_kernel(
     shapes: Sequence[Size] = (),
     tuned: Candidate | None = None,
     told: Sequence[Size] = (),
+    within: Within = None,
 ) -> Compiled:
     """Compile a kernel of which only numbers change with sizes.
 
@@ -107,6 +109,8 @@ def any_size_kernel(
         The tile of a product or convolution that won at one size, in place of the first guess.
     told
         What else its program says, such as the last place of an axis.
+    within
+        A size and a number: the kernel is for sizes at which that is less, or with True no less.
 
     Raises
     ------
@@ -116,7 +120,7 @@ def any_size_kernel(
     maker = _Maker(
         name, remembering(at), tuple(dict.fromkeys(extents)), tuple(dims), tuple(shapes), tuned
     )
-    maker.told = tuple(told)
+    maker.told, maker.within = tuple(told), within
     selectors = maker.selectors()
     made: list[Variant | None] = []
     code: list[Kernel] = []
@@ -150,6 +154,7 @@ class _Maker:
     tuned: Candidate | None = None
     """The tile of a product or convolution, once it is known to be one."""
     told: tuple[Size, ...] = ()
+    within: Within = None
     settings: tuple[str, ...] = ()
     """Those of a convolution's tile that the selectors choose."""
     map: dict[str, int] | None = None
@@ -161,10 +166,16 @@ class _Maker:
     @cached_property
     def _drawing(self) -> Drawing:
         """Known once the selectors are."""
-        takes = self.attention.takes if self.attention else lambda sizes: True
+        takes = self.attention.takes if self.attention else self._takes
         tile = None if self.map is None else self.cuts
         shapes = (*self.shapes, *self.told)
-        return Drawing(self.dims, self.extents, shapes, tile, takes, self._holds)
+        small = self.within is not None and not self.within[2]
+        return Drawing(self.dims, self.extents, shapes, tile, takes, self._holds, small)
+
+    def _takes(self, sizes: Sizes) -> bool:
+        return self.within is None or (
+            (self.within[0].at(sizes) >= self.within[1]) == self.within[2]
+        )
 
     def _holds(self, sizes: Sizes) -> bool:
         """Whether 32 bits hold the steps between the parts of its tensors, in bytes."""
@@ -172,7 +183,7 @@ class _Maker:
 
     def selectors(self) -> list[tuple[Size, int]]:
         """The sizes whose remainders are code, and what they are divided by."""
-        drawing = Drawing(self.dims, self.extents)
+        drawing = Drawing(self.dims, self.extents, takes=self._takes)
         drawn = list(itertools.islice(drawing.sizes([]), _SAMPLES))
         if not self.extents:
             return []

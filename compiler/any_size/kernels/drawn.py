@@ -40,7 +40,8 @@ class Drawing:
     """What decides which sizes tell enough of a kernel.
 
     ``tile`` are columns and rows of a convolution's, whose loops end alike at all sizes; ``takes``
-    is what else it asks of sizes; ``holds`` whether 32 bits hold its numbers there.
+    is what else it asks of sizes; ``holds`` whether 32 bits hold its numbers there; ``small`` where
+    none are large.
     """
 
     dims: tuple[Dim, ...]
@@ -49,6 +50,7 @@ class Drawing:
     tile: tuple[int, ...] | None = None
     takes: Callable[[Sizes], bool] = lambda sizes: True
     holds: Callable[[Sizes], bool] = lambda sizes: True
+    small: bool = False
 
     def sizes(self, wanted: Wanted) -> Iterator[Sizes]:
         """Sizes that leave the wanted remainders, and others by :data:`TURN` as varied as may
@@ -57,14 +59,17 @@ class Drawing:
         known: set[tuple[int, int]] = set()
         held: set[tuple[int, int]] = set()
         wide = 1 + max((by for _, by, _ in wanted), default=0) // _WIDE
-        cut = any(e not in map(size, e.dims) for e in self.turned)
-        near = self._draws(wide, False)
-        far = self._draws(wide, True) if cut else near
+        cut = any(e not in map(size, e.dims) for e in itertools.compress(self.turned, self._grows))
+        near = self._small_draws() if self.small else self._draws(wide, False)
+        is_wide = not self.small and max(map(self._grain, self.dims), default=1) > 1
+        far = self._draws(wide, True) if is_wide else near
         loops_at, cut_at = as_function(self.turned), as_function(s for s, _, _ in wanted)
         for turn in itertools.count():
             for attempt in range(_DRAWS):
                 stage = _STAGES * attempt // _DRAWS
                 sizes = next(far if stage in (2, 3) else near)
+                if not self.takes(sizes):
+                    continue
                 left = zip(cut_at(sizes), wanted, strict=True)
                 if any(n % by != rest for n, (_, by, rest) in left):
                     continue
@@ -72,12 +77,13 @@ class Drawing:
                 if not self._fits(sizes, key, wanted, turn, stage) or key in seen:
                     continue
                 rests = {(i, n % TURN) for i, n in enumerate(key)}
-                if cut and stage < _STAGES - 2 and not held.isdisjoint(enumerate(key)):
+                own = set(itertools.compress(enumerate(key), self._grows))
+                if cut and stage < _STAGES - 2 and not held.isdisjoint(own):
                     continue
                 if (stage % 2 or known.isdisjoint(rests)) and self.holds(sizes):
                     seen.add(key)
                     known |= rests
-                    held |= set(enumerate(key))
+                    held |= own
                     yield sizes
                     break
             else:
@@ -86,6 +92,7 @@ class Drawing:
     def _fits(
         self, sizes: Sizes, key: Sequence[int], wanted: Wanted, turn: int, stage: int
     ) -> bool:
+        stage = min(stage, _STAGES // 2) if self.small else stage
         if self.tile is not None:
             own = itertools.compress(key, self._own)
             fits = leaves_tiles(own, turn, stage // 2, self.tile)
@@ -93,7 +100,7 @@ class Drawing:
             fixed = any(by % TURN == 0 for _, by, _ in wanted)
             fits = fixed or stage > 1 or leaves_vectors(key)
         else:
-            fits = leaves_remainders(key, turn, stage // 2, self.keeps_loops) and self.takes(sizes)
+            fits = leaves_remainders(key, turn, stage // 2, self.keeps_loops)
         large = stage > _STAGES // 2 or min(key) >= SMALLEST
         return fits and large and len(set(sizes.values())) == len(sizes)
 
@@ -108,7 +115,8 @@ class Drawing:
         held: set[tuple[int, int]] = set()
         fixed = [any(each == e for each, _, _ in wanted) for e in self.turned]
         found: list[Sizes] = []
-        for attempt, sizes in zip(range(_DRAWS), self._draws(1, True), strict=False):
+        drawn = self._small_draws() if self.small else self._draws(1, True)
+        for attempt, sizes in zip(range(_DRAWS), drawn, strict=False):
             key = loops_at(sizes)
             cut = zip(cut_at(sizes), wanted, strict=True)
             if any(n % by != rest for n, (_, by, rest) in cut) or min(key) < SMALLEST:
@@ -119,14 +127,15 @@ class Drawing:
                 continue
             rests = {(i, n % TURN) for i, n in enumerate(told_at(sizes))}
             mine = {(i, n % LANES) for i, n in enumerate(key) if not fixed[i]}
+            own = set(itertools.compress(enumerate(key), self._grows))
             if len(found) < LANES and 2 * attempt < _DRAWS:  # first what vectors leave of loops
-                fits = lanes.isdisjoint(mine) and held.isdisjoint(enumerate(key))
+                fits = lanes.isdisjoint(mine) and held.isdisjoint(own)
             else:
-                fits = 2 * len(rests - known) > len(rests) or held.isdisjoint(enumerate(key))
+                fits = 2 * len(rests - known) > len(rests) or held.isdisjoint(own)
             if fits and self.holds(sizes):
                 known |= rests
                 lanes |= mine
-                held |= set(enumerate(key))
+                held |= own
                 found.append(sizes)
                 if len(found) == _FURTHER:
                     break
@@ -146,10 +155,23 @@ class Drawing:
         firsts = tuple((d, self.first(d), self._grain(d) if far else 1) for d in self.dims)
         return draws(firsts, wide)
 
+    def _small_draws(self) -> Iterator[Sizes]:
+        """Smaller ones, at which loops have no more turns than a number."""
+        firsts = ((d, max(-(-d.low // d.step), self.first(d) // 2), 0) for d in self.dims)
+        return draws(tuple(firsts), 1)
+
     @cached_property
     def _own(self) -> list[bool]:
         """Of each loop, whether it runs over no map that is another one and its padding."""
         return [not any(is_padded(e, other) for other in self.turned) for e in self.turned]
+
+    @cached_property
+    def _grows(self) -> list[bool]:
+        """Of each loop, whether it has more turns at far sizes: not where these are no more than a
+        number."""
+        at = as_function(self.turned)
+        far, farther = ({d.name: d.step * _DRAWS * n for d in self.dims} for n in (1, 2))
+        return [n != more for n, more in zip(at(far), at(farther), strict=True)]
 
     @cached_property
     def keeps_loops(self) -> bool:
@@ -177,7 +199,8 @@ class Drawing:
     def _grain(self, dim: Dim) -> int:
         """How many times as far apart sizes of a dimension are to be, so that the loops over it,
         which windows make shorter, have as many extents as those over a dimension."""
-        at = as_function(e for e in self.turned if dim.name in {d.name for d in e.dims})
+        growing = itertools.compress(self.turned, self._grows)
+        at = as_function(e for e in growing if dim.name in {d.name for d in e.dims})
         base = {d.name: d.step * _DRAWS for d in self.dims}
 
         def after(steps: int) -> tuple[int, ...]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from nnjit_studio.compiler.any_size.kernels.compiled import At
-from nnjit_studio.model.size import Size
+from nnjit_studio.model.size import Apply, Size, size
 
 
 @dataclass(frozen=True)
@@ -46,3 +46,33 @@ def _sizes(tree: Any) -> Iterator[Size]:
     elif is_dataclass(tree):
         for field in fields(tree):
             yield from _sizes(getattr(tree, field.name))
+
+
+def bounded(part: Part) -> tuple[Part, Size, int] | None:
+    """Of a kernel with as many turns as a size, but no more than a number, the same with turns of
+    the size, which that is, and the number; None of others.
+
+    Below the number its code is other code than at it.
+    """
+    atoms = {a for e in part.extents for monomial, _ in e.terms for a in monomial}
+    found = [a for a in atoms if isinstance(a, Apply) and a.op == "min"]
+    if len(found) != 1:
+        return None
+    (least,) = found
+    sides = (least.a, least.b) if least.a.constant is not None else (least.b, least.a)
+    number, whole = sides[0].constant, sides[1]
+    if number is None:
+        return None
+    extents = [_with(extent, least, whole) for extent in part.extents]
+    return replace(part, extents=list(dict.fromkeys(extents))), whole, number
+
+
+def _with(value: Size, atom: Apply, whole: Size) -> Size:
+    """A size in which another one is in the place of an atom."""
+    total = size(0)
+    for monomial, coefficient in value.terms:
+        product = size(coefficient)
+        for each in monomial:
+            product = product * (whole if each == atom else Size((((each,), 1),)))
+        total = total + product
+    return total

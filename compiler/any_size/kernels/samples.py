@@ -39,7 +39,8 @@ _REMAINDERS = (10, 11, 13, 14, 15, 9)
 
 
 Firsts = tuple[tuple[Dim, int, int], ...]
-"""Of each dimension the smallest size, in steps, and how many times the usual range there is."""
+"""Of each dimension the smallest size, in steps, and how many times the usual range there is, of
+which 0 is a short one."""
 
 
 def draws(firsts: Firsts, wide: int) -> Iterator[Sizes]:
@@ -55,7 +56,7 @@ def _block(firsts: Firsts, wide: int, number: int) -> tuple[list[Sizes], tuple[A
     if number:
         rng.setstate(_block(firsts, wide, number - 1)[1])
     ranges = [
-        (d, low, low + max(_SPREAD // d.step, TURN, 3 * low) * wide * more)
+        (d, low, low + (max(_SPREAD // d.step, TURN, 3 * low) * wide * more or 4 * max(TURN, low)))
         for d, low, more in firsts
     ]
     drawn: list[Sizes] = [

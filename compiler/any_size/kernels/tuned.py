@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nnjit_studio.compiler.any_size.kernels.compiled import Compiled, any_size_kernel
+from nnjit_studio.compiler.any_size.kernels.compiled import Compiled, Within, any_size_kernel
 from nnjit_studio.compiler.any_size.kernels.families import extent_of, family_of
 from nnjit_studio.compiler.any_size.kernels.intervals import joined
-from nnjit_studio.compiler.any_size.kernels.part import Part
+from nnjit_studio.compiler.any_size.kernels.part import Part, bounded
 from nnjit_studio.compiler.any_size.refusal import refused
 from nnjit_studio.compiler.recognize.workload import workload_for
 from nnjit_studio.compiler.templates import subject_of
@@ -71,8 +71,19 @@ class Tuning:
         return (*told, *self.refused)
 
     def _kernel(self, part: Part, tile: Candidate | None = None) -> Compiled:
-        given = part.name, part.at, part.extents, self.dims, part.shapes, tile, part.told
-        return any_size_kernel(*given)
+        def made(part: Part, within: Within = None) -> Compiled:
+            given = part.name, part.at, part.extents, self.dims, part.shapes, tile, part.told
+            return any_size_kernel(*given, within)
+
+        bound = bounded(part)
+        if bound is None:
+            return made(part)
+        same, whole, number = bound
+        try:
+            low, high = (made(same, (whole, number, above)) for above in (False, True))
+        except (CompileError, ModelError):
+            return made(part)  # which may have one code all the same
+        return joined(whole // number, low, high)
 
     def _refuse(self, part: Part, error: CompileError | ModelError) -> None:
         text = f"Tuned settings do not suit {part.name} at any size: {error.error}"

@@ -16,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from nnjit_studio.compiler.any_size import probe
 from nnjit_studio.compiler.any_size.imports import import_any
 from nnjit_studio.compiler.any_size.kernels import compiled as kernels
+from nnjit_studio.compiler.any_size.kernels import drawn
 from nnjit_studio.compiler.any_size.numbers import check_numbers, difference
 from nnjit_studio.compiler.any_size.probe import Trial
 from nnjit_studio.compiler.any_size.runs.runner import OpenRunner
@@ -188,6 +189,7 @@ def test_a_formula_that_holds_for_its_samples_alone_is_refused(
     """One sample tells no formula."""
     monkeypatch.setattr(kernels, "_SAMPLES", 1)
     monkeypatch.setattr(kernels, "_HELD_OUT", 1)
+    monkeypatch.setattr(drawn, "_TELLING", 1)
     path = attention(tmp_path)
     with pytest.raises(ModelError, match=r"a formula of .* is wrong at"):
         import_any(path, tmp_path / "w.bin", {"x": rand(2, 9, 16)})
