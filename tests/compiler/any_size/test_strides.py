@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from test_counted import checked
 from nnjit_studio.compiler.any_size.fit import Fit
 from nnjit_studio.compiler.any_size.imported_sizes import sizes_to_import
 from nnjit_studio.compiler.any_size.kernels.drawn import Drawing
-from nnjit_studio.model.size import Dim, size
+from nnjit_studio.compiler.any_size.kernels.part import Part, bounded
+from nnjit_studio.model.size import Dim, least, size
 
 RNG = np.random.default_rng(5)
 H = Dim("h", 29)
@@ -105,6 +107,20 @@ def test_a_loop_of_two_extents_is_told_by_these() -> None:
     h = Dim("h", 32, 64, 32)
     drawing = Drawing((h,), (size(h),))
     assert drawing.tells([{"h": 32}, {"h": 64}]) and not drawing.tells([{"h": 32}])
+
+
+def test_turns_that_are_no_more_than_a_number_are_those_of_a_size_below_it() -> None:
+    places = (size(Dim("h")) // 4) * (size(Dim("w")) // 4)
+    part = Part("k", lambda at: None, [least(places, 100) * 3], [], [], ())  # type: ignore[arg-type, return-value]
+    found = bounded(part)
+    assert found is not None and found[1:] == (places, 100)
+    assert found[0].extents == [places * 3]
+    assert bounded(replace(part, extents=[places])) is None
+    drawing = Drawing(
+        (Dim("h"), Dim("w")), (places,), takes=lambda at: places.at(at) < 100, small=True
+    )
+    drawn = [places.at(at) for at in itertools.islice(drawing.sizes([]), 9)]
+    assert len(set(drawn)) == 9 and all(n < 100 and n % 4 for n in drawn)
 
 
 def test_two_convolutions_in_a_row_that_leave_places_over(tmp_path: Path) -> None:
