@@ -24,6 +24,7 @@ from nnjit_studio.compiler.any_size.kernels.remainders import remainders, unbloc
 from nnjit_studio.compiler.any_size.kernels.samples import (
     Sample,
     blocks_far_off,
+    fits_32_bits,
     holds,
     told_dims,
 )
@@ -64,8 +65,6 @@ _HELD_OUT = 3
 _ALONE = 8
 """Of further sizes, so many are compiled for themselves where no code is made for all at once."""
 _TRIES = 24
-_MOST_APART = 1 << 28
-"""Elements, of which a few are added."""
 Within = tuple[Size, int, bool] | None
 At = Callable[[Mapping[str, int]], Program]
 """The program of a kernel at sizes of the dimensions."""
@@ -170,16 +169,13 @@ class _Maker:
         tile = None if self.map is None else self.cuts
         shapes = (*self.shapes, *self.told)
         small = self.within is not None and not self.within[2]
-        return Drawing(self.dims, self.extents, shapes, tile, takes, self._holds, small)
+        given = (takes, lambda sizes: fits_32_bits(self.at(sizes)), small)
+        return Drawing(self.dims, self.extents, shapes, tile, *given)
 
     def _takes(self, sizes: Sizes) -> bool:
         return self.within is None or (
             (self.within[0].at(sizes) >= self.within[1]) == self.within[2]
         )
-
-    def _holds(self, sizes: Sizes) -> bool:
-        """Whether 32 bits hold the steps between the parts of its tensors, in bytes."""
-        return all(math.prod(b.shape[1:]) < _MOST_APART for b in self.at(sizes).buffers)
 
     def selectors(self) -> list[tuple[Size, int]]:
         """The sizes whose remainders are code, and what they are divided by."""

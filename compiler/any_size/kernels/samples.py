@@ -32,6 +32,8 @@ _TILE = 8
 """Most tiles divide maps of multiples of it."""
 _FAR = 64
 """Times the sizes of a draw: what has several blocks of elements anywhere has them there."""
+_MOST_APART = 1 << 28
+"""Elements between the parts of a tensor: a few of these, in bytes, are a number of 32 bits."""
 _BLOCK = 1024
 """Draws that are kept together: most of them do not fit, so that a model asks for many."""
 _REMAINDERS = (10, 11, 13, 14, 15, 9)
@@ -122,6 +124,11 @@ def leaves_tiles(map_: Iterable[int], turn: int, stage: int, cuts: Sequence[int]
     else:
         whole = all(n % (tile if round_ % 2 else _TILE) == 0 for n in extents)
     return stage > 1 or (whole and all(n & (n - 1) for n in extents))
+
+
+def fits_32_bits(program: Program) -> bool:
+    """Whether 32 bits hold the steps between the parts of its tensors, in bytes."""
+    return all(math.prod(buffer.shape[1:]) < _MOST_APART for buffer in program.buffers)
 
 
 def blocks_far_off(at: Callable[[Sizes], Program], drawn: Sequence[Sizes]) -> list[int]:
