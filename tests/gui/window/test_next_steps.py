@@ -117,8 +117,8 @@ def test_a_bundle_is_served_to_the_browser_that_tries_it(qtbot, window, tmp_path
     opened = []
 
     class Launched:
-        def __init__(self, browser, url, no_sandbox, headless):
-            opened.append((browser.name, url, headless))
+        def __init__(self, browser, url, no_sandbox, extras):
+            opened.append((browser.name, url, extras.headless))
 
         def __enter__(self):
             return self
