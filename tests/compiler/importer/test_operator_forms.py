@@ -30,6 +30,19 @@ def resizes() -> Iterator[Case]:
                 "Resize", "f32", image, none, none, i64(1, 2, 2, 3), weights=(1, 2, 3), opset=19,
                 variant=f"{mode} antialias", mode=mode, antialias=1,
             )  # fmt: skip
+    # A place that ONNX Runtime's division in float32 puts next to a whole one, or next to a half.
+    for n, out, how, near in (
+        (21, 48, "asymmetric", "floor"),
+        (57, 28, "asymmetric", "round_prefer_floor"),
+        (24, 28, "half_pixel", "round_prefer_floor"),
+        (58, 29, "align_corners", "round_prefer_floor"),
+        (9, 1, "align_corners", "floor"),
+    ):
+        yield case(
+            "Resize", "f32", draw("f32", 1, 1, n, 2), none, none, i64(1, 1, out, 2),
+            weights=(1, 2, 3), variant=f"{n} to {out} {how} {near}", mode="nearest",
+            coordinate_transformation_mode=how, nearest_mode=near,
+        )  # fmt: skip
     scales = np.array([1, 1, 0.8, 0.6], np.float32)
     yield case(
         "Resize", "f32", image, none, scales, weights=(1, 2), variant="exclude outside",

@@ -22,6 +22,8 @@ Array = NDArray[Any]
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16)
 _REACH = {"linear": 1, "cubic": 2}
 """Elements on each side that have a weight."""
+_TIE = 1e-6
+"""ONNX Runtime takes a place for one between two elements that is so near to it."""
 _OTHERS = ("tf_crop_and_resize",)
 
 
@@ -49,7 +51,8 @@ def resize(r: Rewriter) -> bool:
         sizes = [a.out for a in axes]
         r.op(NEAREST_OP, x, out=r.node.output[0], sizes=sizes, axes=resized)
         return True
-    if all(_is_ratio(a) for a in axes) and not _is_special(r, axes, how):
+    near = mode == "nearest" and not r.open_sizes and not all(_is_whole(how, a) for a in axes)
+    if all(_is_ratio(a) for a in axes) and not (near or _is_special(r, axes, how)):
         return False
     changed = [d for d, a in enumerate(axes) if a.out != a.n or not _is_ratio(a)]
     for d in changed:
@@ -97,6 +100,12 @@ def _is_ratio(axis: _Axis) -> bool:
     )
 
 
+def _is_whole(how: str, axis: _Axis) -> bool:
+    """Whether a rounding of places changes no nearest element: a kernel may compute them itself."""
+    n, out = axis.n, axis.out
+    return out == n or (how != "align_corners" and (out % n == 0 or n % out == 0))
+
+
 def _is_special(r: Rewriter, axes: list[_Axis], how: str) -> bool:
     others = any(a.out != a.n for a in axes[:2]) or len(axes) not in (3, 4, 5)
     named = r.attribute("axes", None) or r.attribute("antialias", 0)
@@ -142,7 +151,7 @@ def _origin(how: str, a: _Axis) -> Array:
     if how == "asymmetric":
         x = i / a.scale
     elif how == "align_corners":
-        x = i * np.float32((a.n - 1) / max(a.out - 1, 1))
+        x = i * np.float32(a.n - 1) / np.float32(max(a.out - 1, 1))
     elif how == "tf_half_pixel_for_nn":
         x = (i + half) / a.scale
     elif how == "pytorch_half_pixel" and a.out == 1:
@@ -151,15 +160,17 @@ def _origin(how: str, a: _Axis) -> Array:
 
 
 def _nearest(r: Rewriter, how: str, a: _Axis) -> tuple[Array, None]:
+    """As ONNX Runtime, whose place is rounded to float32 before its neighbour is chosen."""
     x = _origin(how, a)
     mode = r.attribute("nearest_mode", b"round_prefer_floor").decode()
     if r.opset < 11:
         mode = "ceil" if a.scale < 1 else "floor"
-    half = np.float32(0.5)
+    below = np.floor(x)
+    tie, nearer = np.abs(x - below - 0.5) < _TIE, np.floor(x.astype(np.float64) + 0.5)
     found = {
-        "round_prefer_floor": np.ceil(x - half),
-        "round_prefer_ceil": np.floor(x + half),
-        "floor": np.floor(x),
+        "round_prefer_floor": np.where(tie, below, nearer),
+        "round_prefer_ceil": np.where(tie, below + 1, nearer),
+        "floor": below,
         "ceil": np.ceil(x),
     }[mode]
     return np.clip(found, 0, a.n - 1).astype(np.int64)[:, None], None
