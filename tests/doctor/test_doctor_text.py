@@ -170,7 +170,7 @@ def test_a_browser_is_asked_for_its_adapter(
         page.reply(header, answer)
 
     @contextmanager
-    def launch(browser: Browser, url: str, no_sandbox: bool, on_exit: Any, gpu: str) -> Any:
+    def launch(browser: Browser, url: str, no_sandbox: bool, *, gpu: str, **watched: Any) -> Any:
         page = FakePage(opened[0], reply)
         yield RunningBrowser(browser, f"--for-{gpu}")
         page.close()

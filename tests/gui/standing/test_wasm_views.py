@@ -158,7 +158,7 @@ def test_a_refusal_of_turbo_is_said_and_the_buttons_come_back(
 
     monkeypatch.setattr(turbo, "turbo", nothing)
     shown.turbo.engines.addItem("toy")
-    work = SimpleNamespace(file=shown.survey.path)
+    work = SimpleNamespace(file=shown.survey.path, candidates=())
     shown.turbo.write(tmp_path / "out.wasm", turbo.TurboOptions(), work)
     qtbot.waitUntil(lambda: not shown.turbo.busy)
     assert "Nothing in it gains." in shown.turbo.caption.text()
