@@ -33,6 +33,7 @@ from nnjit_studio.bench.server import serve, visit
 from nnjit_studio.errors import NnjitError
 
 HERE = Path(__file__).parent
+NNJIT = str(Path(sys.executable).with_name("nnjit"))
 TOLERANCE = 1e-3
 """Largest error of an output, relative to its largest value."""
 PAGE_S = 300.0
@@ -177,7 +178,7 @@ def run_file(path: Path, given: list[Feeds], folder: Path, no_sandbox: bool) -> 
         " ".join("x".join(map(str, a.shape)) for a in feeds.values() if a.ndim) for feeds in given
     ]
     start = time.monotonic()
-    command = ["nnjit", "run", str(path), *options, "--target", "chromium", "--json"]
+    command = [NNJIT, "run", str(path), *options, "--target", "chromium", "--json"]
     command += ["--no-sandbox"] if no_sandbox else []
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     seconds = time.monotonic() - start
@@ -192,7 +193,7 @@ def run_file(path: Path, given: list[Feeds], folder: Path, no_sandbox: bool) -> 
 def run_bundle(path: Path, given: list[Feeds], folder: Path, no_sandbox: bool) -> dict[str, Any]:
     """The fields of a row about the file's bundle, run in one page on these arrays."""
     zipped, start = folder / "bundle.zip", time.monotonic()
-    command = ["nnjit", "export", str(path), "-o", str(zipped), "--json"]
+    command = [NNJIT, "export", str(path), "-o", str(zipped), "--json"]
     if path.stem.startswith(WINDOWS):
         command += ["--inputs", f"{folder}/in0.npz"]  # of the run before
     done = subprocess.run(command, capture_output=True, text=True, check=False)

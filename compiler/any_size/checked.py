@@ -66,7 +66,7 @@ def checked(model: Compiled, also: Sequence[Sizes] = ()) -> tuple[OpenPlan, tupl
     Parameters
     ----------
     also
-        Sizes that are looked at besides.
+        Sizes that are looked at besides, where they are in range.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def checked(model: Compiled, also: Sequence[Sizes] = ()) -> tuple[OpenPlan, tupl
     """
     plan = model.plan
     further = [_further(plan, steps) for steps in _FURTHER]
-    model.check([plan.example, *further, *_upper(plan), *also])
+    model.check([plan.example, *further, *_upper(plan), *(s for s in also if _takes(plan, s))])
     if beyond := _beyond(plan):
         model.check(beyond, TIERS[:1])  # both tiers have one tile, and so the same numbers
     try:
@@ -85,7 +85,7 @@ def checked(model: Compiled, also: Sequence[Sizes] = ()) -> tuple[OpenPlan, tupl
         plan = replace(plan, dims=tuple(_raised(model, dim, error) for dim in plan.dims))
         least = {d.name: d.low for d in plan.dims}
         above = ({d.name: least[d.name] + n * d.step for d in plan.dims} for n in _FURTHER)
-        model.check([least, *(s for s in above if all(d.takes(s[d.name]) for d in plan.dims))])
+        model.check([least, *(s for s in above if _takes(plan, s))])
     turns = _turns(plan)
     if turns:
         model.check(turns, TIERS[:1])
@@ -95,6 +95,10 @@ def checked(model: Compiled, also: Sequence[Sizes] = ()) -> tuple[OpenPlan, tupl
         f"{now} is {now.low} or more in the bundle: its kernels cut larger tiles than {was.low}."
         for was, now in changed
     )
+
+
+def _takes(plan: OpenPlan, sizes: Sizes) -> bool:
+    return all(dim.takes(sizes.get(dim.name, 0)) for dim in plan.dims)
 
 
 def _with(plan: OpenPlan, dim: Dim, n: int) -> Sizes:
