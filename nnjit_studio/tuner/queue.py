@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from types import TracebackType
 
 from nnjit_studio.model import Workload
 from nnjit_studio.records import CompileResult, Fixture, Kernel
@@ -35,12 +34,7 @@ class References:
     def __enter__(self) -> References:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
         while left := [f for f in self._made.values() if not f.done()]:
             self.drop()  # again: it may have waited for somebody else's
@@ -107,12 +101,7 @@ class KernelQueue:
     def __enter__(self) -> KernelQueue:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         with self.references:
             self._thread.shutdown(wait=False, cancel_futures=True)
             if not wait(self._jobs, timeout=PARTING_S).not_done:

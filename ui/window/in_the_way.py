@@ -40,15 +40,16 @@ class InTheWay(QObject):
         """Say that a job is in the way of ``what``, with a button that ends it and goes on."""
         job = self._host.session.busy
         verb = "Pause" if job == "tune" else "Stop"
-        button = f"{verb} and {what[:1].lower()}{what[1:]}"
-        self._said = f"{running(job)}."
-        self._host.message.say(self._said, steps=[(button, lambda: self._make_room(then))])
+        self._say(f"{running(job)}.", verb, what, lambda: self._make_room(then))
 
     def _offer_beside(self, what: str, then: Callable[[], object]) -> None:
         """The same for what is measured beside the session: both would disturb each other."""
-        button = f"Stop and {what[:1].lower()}{what[1:]}"
-        self._said = BESIDE
-        self._host.message.say(self._said, steps=[(button, lambda: self._end_beside(then))])
+        self._say(BESIDE, "Stop", what, lambda: self._end_beside(then))
+
+    def _say(self, words: str, verb: str, what: str, step: Callable[[], object]) -> None:
+        self._said = words
+        button = f"{verb} and {what[:1].lower()}{what[1:]}"
+        self._host.message.say(words, steps=[(button, step)])
 
     def _end_beside(self, then: Callable[[], object]) -> None:
         beside = self._host.beside

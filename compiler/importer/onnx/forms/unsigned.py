@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from nnjit_studio.compiler.importer.onnx.forms.wider_integers import held_in
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter, Types
 from nnjit_studio.compiler.onnx_file.arrays import array_of
 from nnjit_studio.compiler.onnx_file.check import opset_of
@@ -46,11 +47,7 @@ def unsigned_integers(
         Where an operator takes or gives some and has no form here.
     """
     graph = model.graph
-    attributes = [a for node in graph.node for a in node.attribute]
-    tensors = [*graph.initializer, *(a.t for a in attributes if a.HasField("t"))]
-    tensors = [t for t in tensors if t.data_type == _OWN]
-    named = [a for a in attributes if a.name in ("to", "dtype") and a.i == _OWN]
-    ports = [p for p in (*graph.input, *graph.output) if p.type.tensor_type.elem_type == _OWN]
+    tensors, named, ports = held_in(graph, (_OWN,))
     if not (tensors or named or ports):
         return model
     r = Rewriter(opset_of(model), types_of(model), {}, mark="//signed")

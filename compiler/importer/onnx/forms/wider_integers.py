@@ -6,7 +6,7 @@ there. What reads and writes such a tensor at the edge of the model has the wide
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 
 import numpy as np
 import onnx
@@ -31,22 +31,18 @@ def wider_integers(
         Tells the dtypes of all tensors; asked where the model has one of these.
     """
     graph = model.graph
-    tensors = [*graph.initializer, *(a.t for n in graph.node for a in n.attribute if _holds(a))]
-    ports = [*graph.input, *graph.output]
-    named = [a for n in graph.node for a in n.attribute if a.name in ("to", "dtype")]
-    named = [a for a in named if a.i in _INTEGERS]
-    narrow = [t for t in tensors if t.data_type in _INTEGERS]
-    if not (narrow or named or any(p.type.tensor_type.elem_type in _INTEGERS for p in ports)):
+    tensors, named, ports = held_in(graph, _INTEGERS)
+    if not (tensors or named or ports):
         return model
     types = {name: dtype for name, (dtype, _) in types_of(model).items() if dtype in _INTEGERS}
-    for tensor in narrow:
+    for tensor in tensors:
         wide = helper.tensor_dtype_to_np_dtype(_INTEGERS[tensor.data_type])
         tensor.CopyFrom(numpy_helper.from_array(array_of(tensor).astype(wide), tensor.name))
     for attribute in named:
         attribute.i = _INTEGERS[attribute.i]
     for port in ports:
         kind = port.type.tensor_type
-        kind.elem_type = _INTEGERS.get(kind.elem_type, kind.elem_type)
+        kind.elem_type = _INTEGERS[kind.elem_type]
     nodes = [made for node in graph.node for made in _held(graph, node, types)]
     del graph.value_info[:]
     del graph.node[:]
@@ -54,8 +50,16 @@ def wider_integers(
     return model
 
 
-def _holds(attribute: AttributeProto) -> bool:
-    return bool(attribute.type == AttributeProto.TENSOR)
+def held_in(
+    graph: onnx.GraphProto, dtypes: Container[int]
+) -> tuple[list[TensorProto], list[AttributeProto], list[onnx.ValueInfoProto]]:
+    """Constants of these dtypes, attributes that name one, and the graph's own ports of them."""
+    attributes = [a for node in graph.node for a in node.attribute]
+    held = (a.t for a in attributes if a.type == AttributeProto.TENSOR)
+    tensors = [t for t in (*graph.initializer, *held) if t.data_type in dtypes]
+    named = [a for a in attributes if a.name in ("to", "dtype") and a.i in dtypes]
+    every = (*graph.input, *graph.output)
+    return tensors, named, [p for p in every if p.type.tensor_type.elem_type in dtypes]
 
 
 def _held(
