@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Protocol
@@ -76,6 +76,9 @@ class Runner(Measures, Protocol):
 
     def pulse(self, tier: str) -> Pulse:
         """How fast the tier's peak kernel runs now; about 10 ms, 40 the first time."""
+
+    def within(self, left_s: Callable[[], float | None]) -> Runner:
+        """The same page, whose calls raise ``PageError`` when so many seconds are over."""
 
 
 class Records(Protocol):

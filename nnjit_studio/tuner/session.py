@@ -24,7 +24,7 @@ from nnjit_studio.tuner.requests import Requests
 from nnjit_studio.tuner.rounds import Rounds
 from nnjit_studio.tuner.search.search_strategy import SearchStrategy
 from nnjit_studio.tuner.search.task_scheduler import model_ms
-from nnjit_studio.tuner.session_clock import SessionClock
+from nnjit_studio.tuner.session_clock import Overdue, SessionClock, TimelyRunner
 from nnjit_studio.tuner.summary import (
     Statistics,
     compile_summary,
@@ -59,7 +59,7 @@ class TuningSession:
         options: TuneOptions | None = None,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._model, self._context = model, context
+        self._model = model
         self._options = options = options or TuneOptions()
         device = context.device
         self._tier = options.tier or device.best_tier
@@ -72,6 +72,7 @@ class TuningSession:
         self._workloads = [_tunable_on(device, w) for w in by_work]
         self._clock = SessionClock(context.clock, cancelled, options.full_speed, options.seconds)
         self._requests = Requests(self._clock)
+        self._context = replace(context, runner=TimelyRunner(context.runner, self._clock))
 
     def run(self) -> Iterator[Event]:
         """Yield every event; the last one is ``Finished`` or ``Failed``.
@@ -137,6 +138,9 @@ class TuningSession:
             if not session.clock.cancelled():
                 raise
             reason = "cancelled"
+        except Overdue:
+            timing.cut()
+            reason = "time"
         late = evaluator.late_ms / evaluator.total_ms if evaluator.total_ms else 0.0
         pipeline_ms = statistics.pipeline_ms
         yield Finished(

@@ -1,13 +1,23 @@
-"""Time of a session: seconds since it began, its budget, and when the model runs again."""
+"""Time of a session: seconds since it began, its budget, and when the model runs again.
+
+A session begins nothing that takes longer than what is left, by how long it took before. On a
+machine that has become busier it takes longer, and the first of its kind was never taken before:
+so the page's answer is waited for until the budget is over.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from nnjit_studio.tuner.protocols import Clock
+from numpy.typing import NDArray
+
+from nnjit_studio.errors import PageError
+from nnjit_studio.records import Fixture, Inference, Kernel, MeasurePolicy, Pulse, RunResult, Trial
+from nnjit_studio.tuner.protocols import Clock, Runner
 
 T = TypeVar("T")
 
@@ -20,6 +30,10 @@ RESERVED_SHARE = 1 / 3
 """Most of the budget that may be kept for timing the model at the end."""
 SLICE_S = 0.5
 """Of a wait: the budget may be changed meanwhile, and so may what is waited for."""
+OVER_SHARE = 0.1
+"""Of the budget: so much later the page may answer, and the last runs of a model may end."""
+_CLOCKS_S = 0.01
+"""By which a wait and the session's clock may differ."""
 
 
 class SessionClock:
@@ -111,3 +125,60 @@ class SessionClock:
         ended_s = self._clock.monotonic_s()
         self._live_due_s = ended_s + max(self._interval_s, LIVE_PAUSE * (ended_s - began_s))
         return seen
+
+
+class Overdue(PageError):
+    """The budget was over before the page had answered. It goes on, and is asked again later."""
+
+
+class TimelyRunner:
+    """The calls of another runner, none of which is waited for behind the budget's end.
+
+    Kernels are registered in any case: else what the page runs would not be known.
+    """
+
+    def __init__(self, runner: Runner, clock: SessionClock) -> None:
+        self._clock = clock
+        self._within = runner.within(self._left_s)
+        self.load, self.register, self.prepare = runner.load, runner.register, runner.prepare
+        self.within = runner.within
+
+    def _left_s(self) -> float | None:
+        budget_s = self._clock.budget_s
+        return None if budget_s is None else (1 + OVER_SHARE) * budget_s - self._clock.t_s()
+
+    @contextlib.contextmanager
+    def _in_time(self) -> Iterator[None]:
+        try:
+            yield
+        except PageError as error:
+            left_s = self._left_s()
+            if left_s is None or left_s > _CLOCKS_S:
+                raise
+            raise Overdue("The budget was over before the page had answered.") from error
+
+    def measure(
+        self, challenger: Kernel, incumbent: Kernel | None, policy: MeasurePolicy
+    ) -> RunResult:
+        with self._in_time():
+            return self._within.measure(challenger, incumbent, policy)
+
+    def infer(
+        self, feeds: Mapping[str, NDArray[Any]], runs: int = 1, profile: bool = False
+    ) -> Inference:
+        with self._in_time():
+            return self._within.infer(feeds, runs, profile)
+
+    def trial(
+        self, feeds: Mapping[str, NDArray[Any]], kernels: Sequence[Kernel], policy: MeasurePolicy
+    ) -> Trial:
+        with self._in_time():
+            return self._within.trial(feeds, kernels, policy)
+
+    def set_fixture(self, fixture: Fixture) -> None:
+        with self._in_time():
+            self._within.set_fixture(fixture)
+
+    def pulse(self, tier: str) -> Pulse:
+        with self._in_time():
+            return self._within.pulse(tier)

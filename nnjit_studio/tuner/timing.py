@@ -21,7 +21,7 @@ from nnjit_studio.tuner.context import SessionState, TunedModel
 from nnjit_studio.tuner.events import Event, ModelCompared, ModelTimed, Served, Trying
 from nnjit_studio.tuner.protocols import Runner
 from nnjit_studio.tuner.search.task_scheduler import WorkloadState, shares_of
-from nnjit_studio.tuner.session_clock import RESERVED_SHARE
+from nnjit_studio.tuner.session_clock import OVER_SHARE, RESERVED_SHARE
 from nnjit_studio.tuner.whole.machine import Machine
 from nnjit_studio.tuner.whole.pairs import SAMPLE_MS, ModelPairs, middle_ms
 
@@ -42,8 +42,6 @@ PAIRS_SHARE = 0.1
 PAIRS_INTERVAL_S = 0.5
 TIMING_LIMIT_S = 5.0
 """Of the timed runs of the model, before and after."""
-OVER_SHARE = 0.1
-"""Of the budget: so much later the last runs of a model may end."""
 PATIENT_LIMIT_S = 20.0
 """Of the last pairs where the session has no time limit, or was stopped.
 
@@ -117,7 +115,7 @@ class ModelTiming:
         left_s = clock.left_s()
         if left_s is not None and clock.budget_s is not None:
             if LEAST_RUNS * self.after_ms / 1000 > left_s + OVER_SHARE * clock.budget_s:
-                self.gain = self._pairs.gain() if self._swapped else self.gain
+                self.cut()
                 return
             self._limit_s = min(self._limit_s, left_s)
         runs_ms, _ = yield from self._timed()
@@ -128,6 +126,11 @@ class ModelTiming:
             self.gain = ModelGain(NOT_COMPARED)
         else:
             yield from self._last_pairs()
+
+    def cut(self) -> None:
+        """The time is over: the gain is what is known of it."""
+        if self._swapped and self._served is None:
+            self.gain = self._pairs.gain()
 
     def between(self) -> Iterator[Event]:
         """One inference between rounds, or pairs of them, when they are due.

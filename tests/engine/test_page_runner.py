@@ -425,3 +425,28 @@ def test_cancel_ends_the_call_that_waits_and_those_behind_it(hub: Hub) -> None:
         silent.set()
         runner.register([KERNEL])
         assert len(page.seen) == 2
+
+
+def test_a_call_is_given_up_when_its_time_is_over_and_the_page_goes_on(hub: Hub) -> None:
+    late: list[dict[str, Any]] = []
+
+    def answer(page: FakePage, header: dict[str, Any], blobs: list[memoryview]) -> None:
+        if header["type"] == "measure":
+            late.append(header)
+            return
+        for one in late:  # the page answers in order
+            page.reply(one, MEASURED)
+        late.clear()
+        page.reply(header, {"type": "ok"})
+
+    left_s = [0.05, 0.05]
+    runner = PageRunner(hub, "fake")
+    timely = runner.within(lambda: left_s.pop() if left_s else 0.0)
+    with fake_page(hub, answer) as page:
+        with pytest.raises(PageError, match="did not answer"):
+            timely.measure(KERNEL, None, MeasurePolicy())
+        left_s.clear()
+        with pytest.raises(PageError, match="The time for this is over"):
+            timely.measure(KERNEL, None, MeasurePolicy())
+        runner.register([KERNEL])
+        assert [header["type"] for header, _ in page.seen] == ["measure", "register"]

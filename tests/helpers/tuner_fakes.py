@@ -162,6 +162,19 @@ class FakeRunner:
     prepared: list[str] = field(default_factory=list)
     tried: list[str] = field(default_factory=list)
     in_place: Callable[[str, Candidate | None], float] | None = None
+    left_s: Callable[[], float | None] = lambda: None
+
+    def within(self, left_s: Callable[[], float | None]) -> FakeRunner:
+        self.left_s = left_s
+        return self
+
+    def takes(self, seconds: float) -> None:
+        """So many seconds pass, or those that are left."""
+        left_s = self.left_s()
+        if left_s is not None and seconds > left_s:
+            self.clock.now_s += max(0.0, left_s)
+            raise PageError("The page did not answer in time.")
+        self.clock.now_s += seconds
 
     def load(self, plan: Plan, weights: Path) -> None:
         self.plan = plan
@@ -175,7 +188,7 @@ class FakeRunner:
     ) -> Inference:
         kernels = [self.registered[s.workload] for s in self.plan.steps if s.op == "call"]
         steps_ms = tuple(self.speed(k.workload, k.candidate) for k in kernels)
-        self.clock.now_s += runs * sum(steps_ms) / 1000
+        self.takes(runs * sum(steps_ms) / 1000)
         self.inferences += runs
         return Inference({}, self._told(sum(steps_ms), runs), steps_ms if profile else ())
 
@@ -188,7 +201,7 @@ class FakeRunner:
     def trial(
         self, feeds: Mapping[str, NDArray[Any]], kernels: Sequence[Kernel], policy: MeasurePolicy
     ) -> Trial:
-        self.clock.now_s += 0.1
+        self.takes(0.1)
         self.tried += [kernel.settings for kernel in kernels]
         now = [self.registered[k.workload] for k in kernels]
 
@@ -213,7 +226,7 @@ class FakeRunner:
         self, challenger: Kernel, incumbent: Kernel | None, policy: MeasurePolicy
     ) -> RunResult:
         assert self.fixtures[-1] == challenger.workload
-        self.clock.now_s += self.round_s
+        self.takes(self.round_s)
         self.measured.append((challenger.workload, challenger.settings))
         if self.crashes_after is not None and len(self.measured) > self.crashes_after:
             raise PageError("The page went silent.", "Start it again.")

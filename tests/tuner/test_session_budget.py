@@ -9,7 +9,7 @@ from tuner_fakes import SOFTMAX, TUNABLE, WORKLOADS, FakeCompiler, FakeRecords, 
 
 from nnjit_studio.analysis.report import unchecked_text
 from nnjit_studio.model import Workload
-from nnjit_studio.records import CompileResult, Kernel, MeasurePolicy, RunResult
+from nnjit_studio.records import CompileResult, Inference, Kernel, MeasurePolicy, RunResult
 from nnjit_studio.records.candidate import Candidate
 from nnjit_studio.tuner.checks.defaults import CHECK_SHARE, by_cost
 from nnjit_studio.tuner.events import (
@@ -170,3 +170,49 @@ def test_short_rounds_go_on_where_long_ones_would_end_too_late() -> None:
     assert ends_s[-1] - ends_s[-2] > 20 * (1 - RESERVED_SHARE) - ends_s[-1], "it fits no more"
     assert rounds[-1].workload == SMALL.key and rounds[-1].t_s > ends_s[-1]
     assert last.reason == "time" and last.t_s <= 20
+
+
+HANGS_S = 60.0
+
+
+@pytest.mark.parametrize("seconds", [1.0, 5.0, 20.0])
+@pytest.mark.parametrize("after", [0, 1, 6])
+def test_what_the_page_works_at_is_not_waited_for_behind_the_budget(
+    seconds: float, after: int
+) -> None:
+    """A check on a software adapter once took 15 s of a budget of 10."""
+    stage = Stage()
+    measure = stage.runner.measure
+
+    def slow(challenger: Kernel, incumbent: Kernel | None, policy: MeasurePolicy) -> RunResult:
+        if len(stage.runner.measured) >= after:
+            stage.runner.round_s = HANGS_S
+        return measure(challenger, incumbent, policy)
+
+    stage.runner.measure = slow  # type: ignore[method-assign]
+    last, events = tuned(stage, seconds)
+    assert last.reason == "time" and last.t_s <= OVER * seconds
+    won = {e.workload: e.candidate for e in events if isinstance(e, Swapped)}
+    registered = {key: str(k.candidate) for key, k in stage.runner.registered.items()}
+    assert all(registered[key] == candidate for key, candidate in won.items())
+
+
+def test_the_last_timing_of_a_model_is_not_waited_for_either() -> None:
+    stage = Stage()
+    infer, began_s = stage.runner.infer, stage.clock.now_s
+
+    def slow(*given: object, **options: object) -> Inference:
+        if stage.clock.now_s > began_s + 14:
+            stage.runner.takes(HANGS_S)
+        return infer(*given, **options)  # type: ignore[arg-type]
+
+    stage.runner.infer = slow  # type: ignore[method-assign]
+    last, events = tuned(stage, 20.0)
+    assert any(isinstance(e, Swapped) for e in events) and last.kept
+    assert last.reason == "time" and last.t_s <= OVER * 20
+
+
+def test_a_page_that_fails_in_time_fails_the_session() -> None:
+    stage = Stage()
+    stage.runner.crashes_after = 3
+    assert isinstance(list(stage.session(20.0).run())[-1], Failed)

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
 
 from nnjit_studio.engine.hub.hub import Hub
 from nnjit_studio.engine.messages.frames import Blob, Frame
+from nnjit_studio.errors import PageError
 
 SERVING_TIMEOUT_S = 600.0
 """Of a request that has to wait until the budget of a serving model allows it."""
+
+LeftS: TypeAlias = Callable[[], float | None]
+"""Seconds that are left, None without a limit."""
+
+
+def unlimited() -> None:
+    """No limit."""
 
 
 class Ask(Protocol):
@@ -40,8 +48,11 @@ class PageLink:
         self._turn = threading.Lock()
 
     @contextlib.contextmanager
-    def turn(self) -> Iterator[Ask]:
-        """The turn of one call: its requests are not mixed with those of another."""
+    def turn(self, left_s: LeftS = unlimited) -> Iterator[Ask]:
+        """The turn of one call: its requests are not mixed with those of another.
+
+        ``left_s`` tells how long the call may take yet; a request that takes longer is given up.
+        """
         cancels = self.hub.cancels
 
         def ask(
@@ -50,6 +61,10 @@ class PageLink:
             limit_s = timeout_s or self.timeout_s
             if self.serving:
                 limit_s = max(limit_s, SERVING_TIMEOUT_S)
+            if (left := left_s()) is not None:
+                if left <= 0:
+                    raise PageError("The time for this is over.")
+                limit_s = min(limit_s, left)
             return self.hub.request(header, blobs, limit_s, cancels)
 
         with self._turn:

@@ -14,7 +14,7 @@ from nnjit_studio.engine.messages.arrays import feeds_to_blobs
 from nnjit_studio.engine.messages.connection import PageLost, RequestError
 from nnjit_studio.engine.messages.replies import read
 from nnjit_studio.engine.runner import requests
-from nnjit_studio.engine.runner.link import Ask, PageLink
+from nnjit_studio.engine.runner.link import Ask, LeftS, PageLink, unlimited
 from nnjit_studio.engine.runner.probes import gpu_device, page_device
 from nnjit_studio.engine.runner.recovery import GPU_LOST, GpuGone, Recovery
 from nnjit_studio.engine.runner.requests import Model
@@ -97,6 +97,7 @@ class PageRunner:
         self._recovery = Recovery(hub, self._send_again)
         self._held = self._recovery.held
         self._which = ""
+        self._left_s: LeftS = unlimited
         self._peak: dict[str, tuple[bytes, int]] = {}
 
     @property
@@ -195,6 +196,13 @@ class PageRunner:
         runner._which = name
         return runner
 
+    def within(self, left_s: LeftS) -> PageRunner:
+        """The same page, whose calls raise ``PageError`` when so many seconds are over; it ends
+        what it was asked for before it answers the next one."""
+        runner = copy.copy(self)
+        runner._left_s = left_s
+        return runner
+
     def holds(self, plan: Plan) -> bool:
         """Whether this very plan is the one that was loaded last."""
         return self._held.model is not None and self._held.model.plan is plan
@@ -240,12 +248,8 @@ class PageRunner:
     def tap(self, feeds: Feeds, taps: Sequence[Tap]) -> list[bytes]:
         """Run the loaded model once and copy what the taps name; at least one, in their order.
 
-        Raises
-        ------
-        UserError
-            When an input is missing, unknown, or of another shape or dtype.
-        PageError
-            Also when a tap lies outside the plan, or all together outside a frame.
+        Errors as of :meth:`infer`; a ``PageError`` also when a tap lies outside the plan, or all
+        together outside a frame.
         """
         return self.steady(lambda ask: requests.tap(ask, self._plan, feeds, taps))
 
@@ -300,7 +304,7 @@ class PageRunner:
         def call() -> RunResult:
             nonlocal pages_lost
             try:
-                with self._link.turn() as ask:
+                with self._link.turn(self._left_s) as ask:
                     return requests.measure(ask, challenger, incumbent, policy)
             except RequestError as error:
                 if error.code == GPU_LOST:
@@ -324,12 +328,7 @@ class PageRunner:
         """Have the page run the model continuously; from now on tuning keeps to the budget.
 
         It continues during all other calls, until :meth:`stop_serving` or the next
-        :meth:`load`. Another call starts it afresh.
-
-        Raises
-        ------
-        UserError
-            When an input is missing, unknown, or of another shape or dtype.
+        :meth:`load`. Another call starts it afresh. Errors as of :meth:`infer`.
         """
 
         def call() -> None:
@@ -370,7 +369,7 @@ class PageRunner:
         """A call of one turn that is repeated when the page or its GPU was lost under it."""
 
         def call() -> T:
-            with self._link.turn() as ask:
+            with self._link.turn(self._left_s) as ask:
                 return request(ask)
 
         return self._recovery.steady(call)
