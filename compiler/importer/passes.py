@@ -18,6 +18,10 @@ from nnjit_studio.compiler.importer.onnx.forms.unsigned import unsigned_integers
 from nnjit_studio.compiler.importer.onnx.forms.wider_integers import wider_integers
 from nnjit_studio.compiler.importer.onnx.single_precision import single_precision
 from nnjit_studio.compiler.importer.onnx.walk import Counted
+from nnjit_studio.compiler.importer.program.bytes.join_constants import join_constants
+from nnjit_studio.compiler.importer.program.bytes.merge_numbers import merge_numbers
+from nnjit_studio.compiler.importer.program.bytes.merge_row_sums import merge_row_sums
+from nnjit_studio.compiler.importer.program.bytes.numbers_ahead import numbers_ahead
 from nnjit_studio.compiler.importer.program.fold_views import fold_views
 from nnjit_studio.compiler.importer.program.fuse_attention import fuse_attention
 from nnjit_studio.compiler.importer.program.fuse_pointwise import fuse_pointwise
@@ -180,6 +184,18 @@ def _fuse_rows(calls: ImportedCalls, imports: Import) -> ImportedCalls:
     return calls if imports.any_size else fuse_rows(calls, imports.views)
 
 
+def _merge_numbers(calls: ImportedCalls, imports: Import) -> ImportedCalls:
+    return calls if imports.any_size else merge_numbers(calls, imports.views)
+
+
+def _merge_row_sums(calls: ImportedCalls, imports: Import) -> ImportedCalls:
+    return calls if imports.any_size else merge_row_sums(calls, imports.views)
+
+
+def _numbers_ahead(calls: ImportedCalls, imports: Import) -> ImportedCalls:
+    return calls if imports.any_size else numbers_ahead(calls, imports.views)
+
+
 def _merge_siblings(calls: ImportedCalls, imports: Import) -> ImportedCalls:
     return calls if imports.any_size else merge_siblings(calls, imports.views)
 
@@ -257,7 +273,11 @@ CALL_PASSES: Stage[ImportedCalls] = Stage(
         ("round_apart", lambda calls, imports: round_apart(calls)),
         ("winograd", _winograd),
         ("keep_whole", lambda calls, imports: keep_whole(calls)),
+        ("merge_numbers", _merge_numbers),
+        ("merge_row_sums", _merge_row_sums),
+        ("numbers_ahead", _numbers_ahead),
         ("share_scales", lambda calls, imports: share_scales(calls)),
+        ("join_constants", lambda calls, imports: join_constants(calls)),
         ("prepare", _prepare),
         ("keep_halves", _keep_halves),
     ),

@@ -14,7 +14,9 @@ def in_place(program: Program) -> dict[str, str]:
 
     The output is written by the one stage that reads the workspace last, each
     element where the same element was read; nobody reads the output. Their dtypes may differ,
-    such as a sum of integers and its float32 result, but not the size of an element.
+    such as a sum of integers and its float32 result, but not the size of an element. A single
+    number beside larger results may be computed by several threads, which then would read what
+    others of them have made of it.
     """
     stages = program.stages
     read = [{load.buffer for e in stage_expressions(s) for load in loads(e)} for s in stages]
@@ -22,7 +24,10 @@ def in_place(program: Program) -> dict[str, str]:
     found: dict[str, str] = {}
     if any(stage.steps for stage in stages):
         return found
+    alone = all(math.prod(b.shape) == 1 for b in program.buffers if b.role == "output")
     for buffer in program.buffers:
+        if math.prod(buffer.shape) == 1 and not alone:
+            continue
         readers = [i for i, names in enumerate(read) if buffer.name in names]
         writers = [i for i, names in enumerate(written) if buffer.name in names]
         if buffer.role != "workspace" or not readers or readers[-1] <= max(writers):

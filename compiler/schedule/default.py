@@ -35,7 +35,6 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Expr,
     Loop,
     Program,
-    Stage,
     Store,
     Var,
     stage_expressions,
@@ -47,6 +46,8 @@ from nnjit_studio.compiler.schedule.padding import padded
 PARALLEL = "$p"
 BLOCK = 1024
 """Elements of a one-dimensional stage that one parallel step covers."""
+MOST_AHEAD = 512
+"""Elements that each thread may read ahead of its own work."""
 _ACCUMULATORS = 4  # independent sums that hide the latency of an addition
 _EXTREMES = {"min": "pmin", "max": "pmax"}
 
@@ -59,11 +60,14 @@ def schedule_default(program: Program) -> Scheduled:
     CompileError
         When a reduction's result moves with its reduce axes.
     """
-    numbers, rest = _numbers(program)
-    if numbers:
+    count = min(numbers_in_front(program), len(program.stages) - 1)
+    if count:
         # Once a call of the kernel, so on every thread: all of them write the same.
-        ahead: list[Statement] = [Put(stage.body) for stage in numbers]
+        numbers, rest = (
+            replace(program, stages=s) for s in (program.stages[:count], program.stages[count:])
+        )
         scheduled = schedule_default(rest)
+        ahead = in_order(numbers, len(rest.stages))
         return Scheduled([*ahead, *scheduled.body], scheduled.parallel_extent)
     plans, shared = plans_of(program)
     if not shared:
@@ -80,21 +84,33 @@ def schedule_default(program: Program) -> Scheduled:
     return Scheduled([For(PARALLEL, Var(BEGIN), Var(END), 1, body)], extent)
 
 
-def in_order(program: Program) -> list[Statement]:
-    """All stages of a program one after the other, none of them in parallel."""
-    return [s for plan in plans_of(program)[0] for s in _nest(plan, plan.spatial)]
+def in_order(program: Program, first: int = 0) -> list[Statement]:
+    """All stages of a program one after the other, none of them in parallel.
+
+    ``first`` is the number of the first one, which names its locals.
+    """
+    plans = (replace(plan, number=first + plan.number) for plan in plans_of(program)[0])
+    return [s for plan in plans for s in _nest(plan, plan.spatial)]
 
 
-def _numbers(program: Program) -> tuple[tuple[Stage, ...], Program]:
-    """The stages in front that compute one number each, of inputs alone, and the others."""
-    count, stages = 0, program.stages
-    inputs = {b.name for b in program.buffers if b.role == "input"}
-    while count < len(stages) - 1 and not (stages[count].axes or stages[count].steps):
-        read = {load.buffer for e in stage_expressions(stages[count]) for load in loads(e)}
-        if not inputs.issuperset(read):
-            break
-        count += 1
-    return stages[:count], replace(program, stages=stages[count:])
+def numbers_in_front(program: Program) -> int:
+    """How many stages in front compute one number each, of inputs.
+
+    Around bytes also of few elements, and of numbers before them: those are a scale and its zero
+    point, which all who make the bytes need.
+    """
+    known = {b.name for b in program.buffers if b.role == "input"}
+    chained, points = any(b.dtype in ("i8", "u8") for b in program.buffers), 0
+    for count, stage in enumerate(program.stages):
+        read = {load.buffer for e in stage_expressions(stage) for load in loads(e)}
+        written = {store.buffer for store in (*stage.init, *stage.body)}
+        points += math.prod(stage.extents.values())
+        own = written if chained else set()
+        axes = [a for a in stage.axes if a.kind == "spatial" or not chained]
+        if axes or stage.steps or points > MOST_AHEAD or not known | own >= read:
+            return count
+        known |= own
+    return len(program.stages)
 
 
 def _blocked(plan: StagePlan) -> Scheduled:

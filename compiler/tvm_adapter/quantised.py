@@ -96,7 +96,12 @@ class Moved:
         zero = np.broadcast_to(zero, weight.shape[1:])
         low, high = weight.min(axis=0), weight.max(axis=0)
         fits = (low - zero >= -128) & (high - zero <= 127)
-        by = zero if fits.all() else np.where(fits, zero, (low + high + 1) // 2)
+        if fits.all():
+            by = zero
+        elif (zero == zero[0]).all():  # one number is left, too
+            by = np.full_like(zero, (low.min() + high.max() + 1) // 2)
+        else:
+            by = np.where(fits, zero, (low + high + 1) // 2)
         return cls((weight - by).astype(np.int8), (zero - by).astype(np.int32))
 
 
@@ -118,14 +123,16 @@ def product_of_bytes(bb: Any, a: Any, zero_a: Any, b: Moved) -> Any:
         a = bb.normalize(relax.op.nn.pad(a, [0, 0] * (len(shape_of(a)) - 1) + [0, rest]))
     constant = relax.const(in_words(weight))
     total = bb.emit_te(_sum_of_words, a, constant, primfunc_attrs={"op_pattern": MATMUL_LIKE})
+    # sum (A - a0) (B - b0) = sum A B - b0 sum A - a0 (sum B - K b0)
     if b.zero.any():
+        # TVM folds a number, so that no kernel binds a buffer for it.
+        same = bool((b.zero == b.zero[0]).all())
+        zero = relax.const(int(b.zero[0]), "int32") if same else relax.const(b.zero)
         rows = bb.emit_te(_row_sum, a)
-        if zero_a is not None:
-            rows = relax.op.subtract(rows, relax.op.multiply(relax.const(k, "int32"), zero_a))
-        total = relax.op.subtract(total, relax.op.multiply(rows, relax.const(b.zero)))
+        total = relax.op.subtract(total, relax.op.multiply(rows, zero))
     if zero_a is None:
         return total
-    columns = relax.const(weight.sum(axis=0, dtype=np.int32))
+    columns = relax.const(weight.sum(axis=0, dtype=np.int32) - np.int32(k) * b.zero)
     return relax.op.subtract(total, relax.op.multiply(columns, zero_a))
 
 

@@ -7,7 +7,7 @@ product. On a GPU each such step costs a dispatch, several times what its few el
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from nnjit_studio.compiler.importer.program.fuse_pointwise import is_pointwise, renamed
@@ -84,28 +84,57 @@ def _extents(call: ProgramCall) -> list[list[int]]:
 def _joined(run: Sequence[ProgramCall]) -> ProgramCall:
     if len(run) == 1:
         return run[0]
-    inputs: dict[str, tuple[Buffer, Value]] = {}
-    outputs: list[tuple[Buffer, Value]] = []
+    name = "_".join(dict.fromkeys(c.program.name for c in run))
+    return in_one(run, name, {v.name for c in run for v in c.outputs})
+
+
+def in_one(run: Sequence[ProgramCall], name: str, read: Collection[str]) -> ProgramCall:
+    """Calls as one that does the same in their order.
+
+    Parameters
+    ----------
+    read
+        Values that others read: its results. What else the calls make is a workspace.
+    """
+    made = {value.name for call in run for value in call.outputs}
+    ports: dict[str, tuple[Buffer, Value]] = {}
+    workspaces: list[Buffer] = []
+    counts = {"in": 0, "out": 0, "ws": 0}
     stages = []
-    for call in run:
-        names = {}
-        for buffer, value in zip(call.program.buffers, (*call.inputs, *call.outputs), strict=True):
-            if buffer.role == "output":
-                name = f"out{len(outputs)}"
-                outputs.append((replace(buffer, name=name), value))
+
+    def renewed(buffer: Buffer, prefix: str, role: str) -> Buffer:
+        counts[prefix] += 1
+        return replace(buffer, name=f"{prefix}{counts[prefix] - 1}", role=role)
+
+    def placed(buffer: Buffer, value: Value) -> Buffer:
+        if value.name not in ports:
+            if value.name not in made:
+                new = renewed(buffer, "in", "input")
+            elif value.name in read:
+                new = renewed(buffer, "out", "output")
             else:
-                port = replace(buffer, name=f"in{len(inputs)}"), value
-                name = inputs.setdefault(value.name, port)[0].name
-            names[buffer.name] = name
+                new = renewed(buffer, "ws", "workspace")
+                workspaces.append(new)
+            ports[value.name] = new, value
+        return ports[value.name][0]
+
+    for call in run:
+        values = (*call.inputs, *call.outputs)
+        names = {
+            b.name: placed(b, v).name for b, v in zip(call.program.buffers, values, strict=False)
+        }
+        for buffer in call.program.buffers[len(values) :]:
+            workspaces.append(renewed(buffer, "ws", buffer.role))
+            names[buffer.name] = workspaces[-1].name
         stages += [renamed(stage, names) for stage in call.program.stages]
-    ports = (*inputs.values(), *outputs)
-    program = Program(
-        "_".join(dict.fromkeys(c.program.name for c in run)),
-        tuple(buffer for buffer, _ in ports),
-        tuple(stages),
-    )
+    given, results = ([p for p in ports.values() if p[0].role == r] for r in ("input", "output"))
+    buffers = (*(b for b, _ in (*given, *results)), *workspaces)
     nodes = tuple(dict.fromkeys(node for c in run for node in c.origin.nodes))
-    known = all(len(c.origin.tensors) == len(c.outputs) for c in run)
-    tensors = tuple(name for c in run for name in c.origin.tensors) if known else ()
-    given, made = (tuple(v for _, v in some) for some in (inputs.values(), outputs))
-    return ProgramCall(program, given, made, Origin(nodes, tensors))
+    told = {v.name: t for c in run for v, t in zip(c.outputs, c.origin.tensors, strict=False)}
+    tensors = tuple(told.get(value.name, "") for _, value in results) if told else ()
+    return ProgramCall(
+        Program(name, buffers, tuple(stages)),
+        tuple(value for _, value in given),
+        tuple(value for _, value in results),
+        Origin(nodes, tensors),
+    )

@@ -9,11 +9,11 @@ from itertools import product
 
 from nnjit_studio.compiler.ir.affine import loads, variables, walk
 from nnjit_studio.compiler.ir.rewrite import plus
-from nnjit_studio.compiler.ir.tensor_ir import Var
+from nnjit_studio.compiler.ir.tensor_ir import Load, Var
 from nnjit_studio.compiler.wgsl.core.document import Dispatch, Shader
 from nnjit_studio.compiler.wgsl.core.functions import used_functions
 from nnjit_studio.compiler.wgsl.core.groups import Group, is_packed
-from nnjit_studio.compiler.wgsl.core.memory import GROUP
+from nnjit_studio.compiler.wgsl.core.memory import GROUP, VALUE_TYPES
 from nnjit_studio.compiler.wgsl.core.nests import Nest, points
 from nnjit_studio.compiler.wgsl.core.points import Buffers, Found, Lane
 from nnjit_studio.compiler.wgsl.core.reduction_tree import tree_of
@@ -87,10 +87,34 @@ class _Emitter(TeamSteps):
 
     def run(self) -> None:
         self.context.ranges.update({a.var: (0, a.extent - 1) for a in self.group.outer})
+        self._ahead()
         if self.group.team == 1:
             self._single_threads()
         else:
             self._teams()
+
+    def _ahead(self) -> None:
+        """Numbers in registers of every thread, by the workgroup as one team; the first workgroup
+        stores them."""
+        outside, group = self.top, self.group
+        if not group.ahead:
+            return
+        self.top = Block(self.context, outside)
+        self.group = replace(group, outer=(), team=group.threads, across=False, nests=group.ahead)
+        self.live = "all(wg == vec3<u32>())"
+        self.top.lines.append("let member = i32(li);")
+        for nest in group.ahead:
+            if nest.init:
+                self._reduce_together(nest)
+            else:
+                self._point(self.top, nest, [{}], self._first_member())
+        for load in [Load(s.buffer, s.index) for nest in group.ahead for s in nest.body]:
+            number, dtype = self.context.fresh("number"), self._dtype(load.buffer)
+            outside.lines.append(f"var {number}: {VALUE_TYPES[dtype]};")
+            self.top.lines.append(f"{number} = {self.top.known[load]};")
+            outside.known[load] = number
+        outside.inner("{", self.top)
+        self.top, self.group, self.live = outside, group, ""
 
     def _workgroup(self) -> str:
         one = self.workgroups <= LARGEST_GRID and not self.folds

@@ -40,6 +40,8 @@ MAX_TEAM = 256
 """Threads of a workgroup, by WebGPU's default limits."""
 ROW_BYTES = 8192
 """Workgroup memory for rows between stages; half of WebGPU's default limit."""
+MOST_AHEAD = 512
+"""Elements that each workgroup may read ahead of its own work."""
 _ENOUGH_ROWS = 32
 _SMALL_ROW = 1 << 13  # elements that one workgroup may work through, however few there are
 _ENOUGH_THREADS = 1 << 14
@@ -61,6 +63,8 @@ class Group:
     """Whether neighbouring threads belong to neighbouring teams."""
     local: tuple[tuple[str, int], ...] = ()
     """Workspaces that live in workgroup memory, with their elements a team."""
+    ahead: tuple[Nest, ...] = ()
+    """Nests of single numbers that each workgroup computes before all others."""
 
     @property
     def threads(self) -> int:
@@ -69,7 +73,7 @@ class Group:
 
     @property
     def buffers(self) -> set[str]:
-        return {b for nest in self.nests for b in nest.buffers}
+        return {b for nest in (*self.ahead, *self.nests) for b in nest.buffers}
 
     def inner(self, nest: Nest) -> tuple[Axis, ...]:
         return nest.spatial[len(self.outer) :]
@@ -106,6 +110,7 @@ def groups_of(program: Program, plain: frozenset[str], held: Held | None = None)
         else:
             found[-1] = together
         nests.append(nest)
+    found = _with_ahead(program, found)
     if held is None:
         teams = [_with_team(program, group, plain) for group in found]
     elif len(found) == len(held.groups):
@@ -121,6 +126,26 @@ def groups_of(program: Program, plain: frozenset[str], held: Held | None = None)
         )
     rows = None if held is None else held.rows
     return [_with_rows(program, teams, i, rows) for i in range(len(teams))]
+
+
+def _with_ahead(program: Program, groups: list[Group]) -> list[Group]:
+    """Around bytes: numbers that follow from a few elements, computed by who reads them next.
+
+    A dispatch of its own takes longer than it does in each workgroup.
+    """
+    if len(groups) < 2 or not any(b.dtype in ("i8", "u8") for b in program.buffers):
+        return groups
+    first, second, *rest = groups
+    numbers = not any(n.spatial or n.steps for n in first.nests)
+    numbers = numbers and all(tree_of(n) is not None for n in first.nests if n.init)
+    few = sum(points(n.reduce) for n in first.nests) <= MOST_AHEAD
+    joined = replace(second, ahead=first.nests)
+    plain_rows = second.outer and not any(n.steps for n in second.nests)
+    later = {b for group in (second, *rest) for b in group.buffers}
+    inner = {b.name for b in program.buffers if b.role == "workspace"} - later  # in registers
+    if not (numbers and few and plain_rows and len(joined.buffers - inner) <= MAX_BUFFERS):
+        return groups
+    return [joined, *rest]
 
 
 def _alone(program: Program, nest: Nest, plain: frozenset[str]) -> Group:
@@ -225,8 +250,9 @@ def points_of(program: Program, buffer: str) -> int:
 
 
 def is_packed(program: Program, buffer: str, plain: frozenset[str]) -> bool:
-    """Whether elements of a buffer share words."""
-    return buffer not in plain and program.buffer(buffer).dtype in PACKED
+    """Whether elements of a buffer share words; a number has its own."""
+    held = program.buffer(buffer)
+    return buffer not in plain and held.dtype in PACKED and bool(held.shape)
 
 
 def _stay_apart(nests: Sequence[Nest], count: int) -> bool:

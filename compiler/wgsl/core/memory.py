@@ -36,6 +36,8 @@ class Memory:
     """Whether each element has a word of its own."""
     vectors: bool = False
     """Whether it is declared as an array of vec4 (f32 and words only)."""
+    single: bool = False
+    """Whether it is a number: what else lies in its word is nobody's."""
 
     @property
     def packed(self) -> int:
@@ -89,7 +91,10 @@ class Memory:
         return lines, values
 
     def store(self, index: str, value: str) -> str:
-        """The line that writes one element; only of buffers that are not packed."""
+        """The line that writes one element; only of buffers that are not packed, and of numbers."""
+        if self.packed > 1 and self.single:
+            bits = f"u32({self._word(value)}) & 0xffu" if self.packed == 4 else _half_bits(value)
+            return f"{self.name}[0] = {bits};"
         assert self.packed == 1 and not self.vectors, f"{self.name} is written in groups"
         if self.dtype == "i64" and not self.plain:
             return f"{self.name}[{index}] = vec2<i32>({value}, {value} >> 31u);"
@@ -137,4 +142,6 @@ def memories(
 ) -> dict[str, Memory]:
     """The memory of each buffer under the name that ``names`` gives it."""
     wide = set(plain)
-    return {b.name: Memory(names[b.name], b.dtype, b.name in wide) for b in buffers}
+    return {
+        b.name: Memory(names[b.name], b.dtype, b.name in wide, single=not b.shape) for b in buffers
+    }

@@ -88,7 +88,8 @@ class Points:
     def _memory_of(self, b: Buffer) -> Memory:
         if b.name in self.local:
             return Memory(f"row{list(self.local).index(b.name)}", b.dtype, True)
-        return Memory(self.buffers.names[b.name], b.dtype, b.name in self.buffers.plain)
+        name, plain = self.buffers.names[b.name], b.name in self.buffers.plain
+        return Memory(name, b.dtype, plain, single=not b.shape)
 
     def _size(self, name: str) -> int:
         return self.local.get(name) or math.prod(self.buffers.program.buffer(name).shape)

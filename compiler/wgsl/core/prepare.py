@@ -33,6 +33,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Store,
     Var,
 )
+from nnjit_studio.compiler.recognize.quantised import without_vectors
 from nnjit_studio.compiler.wgsl.core.groups import (
     MAX_BUFFERS,
     flattened,
@@ -72,6 +73,8 @@ def prepare(program: Program, rows: frozenset[str] | None = None) -> Prepared:
         When a stage needs more buffers than a dispatch may bind.
     """
     names = {b.name: f"a{i}" for i, b in enumerate(program.buffers)}
+    if any(b.dtype in ("i8", "u8") for b in program.buffers):
+        program = without_vectors(program)  # else a dispatch each
     shared = in_place(program)
     if shared:
         # Rows in workgroup memory are not bound, so they may stay what they are.
