@@ -56,8 +56,9 @@ def connected(place: Place) -> Iterator[Any]:
         with (
             LocalCluster(
                 n_workers=place.count, threads_per_worker=1, host="127.0.0.1",
-                protocol="tls://", security=secret, dashboard_address=None,
+                protocol="tls://", security=secret, dashboard_address="127.0.0.1:0",
                 worker_dashboard_address=None, silence_logs=50,
+                scheduler_kwargs={"dashboard": False},
             ) as cluster,
             Client(cluster, security=secret) as client,
         ):  # fmt: skip

@@ -36,6 +36,8 @@ def postgres() -> Iterator[str]:
             [str(PROGRAMS / program), "-D", str(folder / "data"), *words],
             user=user if os.geteuid() == 0 else None,
             cwd=folder,
+            env=os.environ
+            | {"LC_ALL": "C.UTF-8"},  # the locale of whoever runs the tests may not be installed
             stdout=subprocess.DEVNULL,  # a pipe would be held open by the server
             stderr=subprocess.DEVNULL,
             check=False,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +33,7 @@ def test_scenario(scenario: str) -> None:
         capture_output=True,
         text=True,
         timeout=LONG_S,
+        env=os.environ | {"LC_ALL": "C.UTF-8"},  # Qt warns of a locale that is not installed
     )
     assert (run.returncode, run.stdout) == (0, "PASSED\n"), run.stdout + run.stderr
     if scenario == "journey_works":

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -49,7 +51,11 @@ def test_twenty_jobs_end_once_though_two_of_four_workers_die(tmp_path: Path) -> 
 
 
 def test_the_cluster_of_this_machine_speaks_tls_on_loopback() -> None:
-    with connected(Place(workers=1)) as client:
+    """Also where another program has the port that Dask likes to take."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            stack.enter_context(socket.create_server(("127.0.0.1", 8787)))
+        client = stack.enter_context(connected(Place(workers=1)))
         addresses = [client.scheduler.address, *client.scheduler_info()["workers"]]
     assert all(a.startswith("tls://127.0.0.1:") for a in addresses)
 
