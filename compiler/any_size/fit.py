@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from nnjit_studio.model.size import Dim, Size, least, most, size
+from nnjit_studio.model.size import LARGEST, Dim, Size, least, most, size
 
 Vector = tuple[int, ...]
 """One number for each sample."""
@@ -97,10 +97,21 @@ class Fit:
     def _of_windows(self, vector: Vector) -> Iterator[Size]:
         """What windows make of the extents before them."""
         for before, after, shift, stride, _ in self._slid:
-            for formula in tuple(self.found.get(before, ())) if after == vector else ():
+            for formula in self._before(before) if after == vector else ():
                 made = (formula + shift) // stride
                 if tuple(made.at(s) for s in self.samples) == vector:
                     yield made
+
+    def _before(self, vector: Vector) -> Iterator[Size]:
+        """Formulas of an extent, or of a size with anything added that is divided."""
+        if vector in self.found:
+            yield from tuple(self.found[vector])
+            return
+        for other, held in self.found.items():
+            lines = [_line(np.array(vector), np.array(other), formula, LARGEST) for formula in held]
+            if None not in lines:
+                yield from filter(None, lines)
+                return
 
     def _shapes(self, vector: Vector) -> Iterator[Size]:
         """Sizes that one operator makes of sizes before it, the same one of all that samples do not
@@ -108,7 +119,7 @@ class Fit:
         atoms = [(other, held) for other, held in self.found.items() if other != vector]
         v = np.array(vector)
         for other, held in atoms:
-            lines = [_line(v, np.array(other), formula) for formula in held]
+            lines = [_line(v, np.array(other), formula, LARGEST) for formula in held]
             if None not in lines:
                 yield from filter(None, lines)
                 return
@@ -351,14 +362,16 @@ def _differ(a: Size, b: Size) -> bool:
     return any(a.at(sizes) != b.at(sizes) for sizes in drawn)
 
 
-def _line(v: NDArray[np.int64], x: NDArray[np.int64], formula: Size) -> Size | None:
-    """``factor * formula + constant`` for a small constant."""
+def _line(
+    v: NDArray[np.int64], x: NDArray[np.int64], formula: Size, most: int = _SMALL
+) -> Size | None:
+    """``factor * formula + constant`` for a constant of at most so much."""
     moved = np.flatnonzero(x != x[0])
     if not len(moved):
         return None
     at = moved[0]
     factor, rest = divmod(int(v[at] - v[0]), int(x[at] - x[0]))
     constant = int(v[0]) - factor * int(x[0])
-    if rest or factor < 1 or abs(constant) > _SMALL or (factor * x + constant != v).any():
+    if rest or factor < 1 or abs(constant) > most or (factor * x + constant != v).any():
         return None
     return formula * factor + constant

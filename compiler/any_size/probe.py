@@ -28,7 +28,7 @@ from nnjit_studio.compiler.any_size.inputs import (
     stretched,
     sum_of,
 )
-from nnjit_studio.compiler.any_size.windows import Slide, slides, windows
+from nnjit_studio.compiler.any_size.windows import Place, Slide, divisions, slides, windows
 from nnjit_studio.compiler.importer.obstacles import may_be_refused
 from nnjit_studio.compiler.onnx_file import check
 from nnjit_studio.compiler.onnx_file.budget import progress
@@ -64,7 +64,8 @@ class Probe:
     """Those that are declared open, but run at one size only."""
     samples: tuple[Sizes, ...]
     shapes: tuple[Shapes, ...]
-    """Of every tensor, in order of execution, at each of the samples."""
+    """Of every tensor, in order of execution, at each of the samples; what sizes are divided by
+    gives numbers, which stand there too."""
     slides: tuple[Slide, ...] = ()
     """The model's windows, in order of execution."""
 
@@ -76,8 +77,8 @@ class Probe:
         """Each size of each tensor at all samples, in order of execution."""
         if not self.shapes:
             return []
-        first = self.shapes[0]
-        steady = [n for n in first if all(len(s[n]) == len(first[n]) for s in self.shapes)]
+        first, *others = self.shapes
+        steady = [n for n in first if all(len(s.get(n, ())) == len(first[n]) for s in others)]
         return [v for n in steady for v in zip(*(s[n] for s in self.shapes), strict=True)]
 
     def fit(self) -> Fit:
@@ -98,8 +99,8 @@ class Probe:
         return [
             (self._extents(slide.tensor, axis), self._extents(slide.result, axis), *given)
             for slide in self.slides
-            if self.shapes
-            for axis, given in enumerate(slide.axes, -len(slide.axes))
+            if self.shapes and all({slide.tensor, slide.result} <= s.keys() for s in self.shapes)
+            for axis, *given in slide.places
         ]
 
     def _extents(self, tensor: str, axis: int) -> Vector:
@@ -159,7 +160,7 @@ def _with_far_sizes(trial: Trial, found: Probe, example: Sizes) -> Probe:
 
 
 def _with_sample(trial: Trial, found: Probe, at: Sizes) -> Probe:
-    shapes = trial.run({**found.fixed, **at}, trial.tensors)
+    shapes = trial.looked_at({**found.fixed, **at})
     return replace(found, samples=(*found.samples, at), shapes=(*found.shapes, shapes))
 
 
@@ -195,7 +196,10 @@ class Trial:
         self.outputs = [port.name for port in model.graph.output]
         held = {*self.tensors, *self.inputs}
         self._windows = [w for w in windows(model.graph) if w.tensor in held]
-        self.slides = tuple(s for s in slides(model.graph) if {s.tensor, s.result} <= held)
+        self._divided = [d for d in divisions(model.graph) if {*d[:2]} <= held]
+        self.slides = tuple(s for s in slides(model.graph) if {s.tensor, s.result} <= held) + tuple(
+            Slide(_number(a), _number(b), (Place(0, 0, by, by),)) for a, b, by in self._divided
+        )
         slid = (w.tensor for w in self._windows if w.tensor not in self.inputs)
         self._looked_at = list(dict.fromkeys((*self.outputs, *slid)))
         self._doubt_names()
@@ -213,6 +217,17 @@ class Trial:
         """Shapes of the inputs, and of the named tensors or else of the outputs."""
         feeds, found = self.values(sizes, names)
         return {name: array.shape for name, array in (*feeds.items(), *found.items())}
+
+    def looked_at(self, sizes: Sizes) -> Shapes:
+        """Shapes of the inputs and of all tensors, and the quotients of sizes by numbers."""
+        feeds, found = self.values(sizes, self.tensors)
+        shapes: dict[str, tuple[int, ...]] = {name: array.shape for name, array in feeds.items()}
+        divided = {name for pair in self._divided for name in pair[:2]}
+        for name, array in found.items():
+            shapes[name] = array.shape
+            if name in divided and array.size == 1:
+                shapes[_number(name)] = (int(array.reshape(-1)[0]),)
+        return shapes
 
     def values(self, sizes: Sizes, names: Sequence[str] = ()) -> tuple[Feeds, Feeds]:
         """The arrays that the model is run on at these sizes, and what it makes of them."""
@@ -242,6 +257,11 @@ class Trial:
         except UserError:
             return False
         return all(window.fits(shapes[window.tensor]) for window in self._windows)
+
+
+def _number(name: str) -> str:
+    """What a tensor's only element is called among shapes."""
+    return f"{name}()"
 
 
 def _explored(trial: Trial, names: Sequence[str], example: Sizes) -> Dim:
@@ -321,7 +341,7 @@ def _samples(
         if len(set(drawn.values())) == len(drawn) and trial.runs(whole):
             # All tensors at once may not fit where the outputs do.
             with contextlib.suppress(UserError):
-                shapes.append(trial.run(whole, trial.tensors))
+                shapes.append(trial.looked_at(whole))
                 samples.append(drawn)
         if len(samples) == SAMPLES:
             break

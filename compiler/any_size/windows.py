@@ -1,13 +1,15 @@
-"""Windows that slide over maps: ONNX Runtime answers where one is larger than its map, with one
-place too many; such sizes count as sizes that do not run."""
+"""Windows that slide over maps and signals: ONNX Runtime answers where one is larger than its map,
+with one place too many; such sizes count as sizes that do not run."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import onnx
+from onnx import numpy_helper
 
 _SLIDING = ("MaxPool", "AveragePool", "LpPool", "Conv")
 
@@ -24,14 +26,23 @@ class Window:
         return all(n >= least for n, least in zip(held, self.least, strict=True))
 
 
+class Place(NamedTuple):
+    """What a window makes of an extent ``n`` of a tensor: ``(n + shift) // stride``."""
+
+    axis: int
+    shift: int
+    stride: int
+    extent: int
+    """The window's own."""
+
+
 @dataclass(frozen=True)
 class Slide:
-    """What a window makes of the extents ``n`` of a tensor's last axes: ``(n + shift) // stride``
-    for each of the axes, which have the shift, the stride, and the window's own extent."""
+    """What a window makes of the extents of a tensor, along axes that its result has too."""
 
     tensor: str
     result: str
-    axes: tuple[tuple[int, int, int], ...]
+    places: tuple[Place, ...]
 
 
 def windows(graph: onnx.GraphProto) -> tuple[Window, ...]:
@@ -43,7 +54,39 @@ def windows(graph: onnx.GraphProto) -> tuple[Window, ...]:
 
 def slides(graph: onnx.GraphProto) -> tuple[Slide, ...]:
     """Of all nodes whose window is known, in order of execution."""
-    return tuple(Slide(node.input[0], node.output[0], _axes(g)) for node, g in _sliding(graph))
+    found = {n.output[0]: _places(given) for n, given in _sliding(graph)}
+    given = _constants(graph)
+    for node in graph.node:
+        _, step, window, length = [*node.input, "", "", ""][:4]
+        if node.op_type == "STFT" and step in given and not {window, length}.isdisjoint(given):
+            own = given[window].dims[0] if window in given else _whole(given[length])
+            by = _whole(given[step])
+            found[node.output[0]] = (Place(1, by - own, by, own),)
+    made = ((n, found[n.output[0]]) for n in graph.node if n.output[0] in found)
+    return tuple(Slide(node.input[0], node.output[0], places) for node, places in made)
+
+
+def divisions(graph: onnx.GraphProto) -> tuple[tuple[str, str, int], ...]:
+    """What is divided by a whole number that the file has, the quotient, and that number."""
+    given = _constants(graph)
+    whole = (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
+    known = {n: _whole(t) for n, t in given.items() if t.data_type in whole and _size(t) == 1}
+    nodes = [n for n in graph.node if n.op_type == "Div" and known.get(n.input[1], 1) > 1]
+    return tuple((n.input[0], n.output[0], known[n.input[1]]) for n in nodes)
+
+
+def _constants(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
+    made = ((n.output[0], a) for n in graph.node if n.op_type == "Constant" for a in n.attribute)
+    held = {name: a.t for name, a in made if a.name == "value"}
+    return {t.name: t for t in graph.initializer} | held
+
+
+def _size(tensor: onnx.TensorProto) -> int:
+    return math.prod(tensor.dims)
+
+
+def _whole(tensor: onnx.TensorProto) -> int:
+    return int(numpy_helper.to_array(tensor).reshape(-1)[0])
 
 
 def _sliding(graph: onnx.GraphProto) -> Iterator[tuple[onnx.NodeProto, dict[str, Any]]]:
@@ -62,14 +105,15 @@ def _padded(given: Mapping[str, Any]) -> bool:
     return given.get("auto_pad", b"NOTSET") in (b"SAME_UPPER", b"SAME_LOWER")
 
 
-def _axes(given: Mapping[str, Any]) -> tuple[tuple[int, int, int], ...]:
+def _places(given: Mapping[str, Any]) -> tuple[Place, ...]:
+    """Along the last axes."""
     strides = given.get("strides") or [1] * len(given["kernel_shape"])
     up = int(bool(given.get("ceil_mode", 0)))
     shifts = (
         stride - 1 if _padded(given) else stride - least + up * (stride - 1)
         for least, stride in zip(_extents(given), strides, strict=True)
     )
-    return tuple(zip(shifts, strides, _spread(given), strict=True))
+    return tuple(map(Place, range(-len(strides), 0), shifts, strides, _spread(given)))
 
 
 def _least(given: Mapping[str, Any]) -> tuple[int, ...]:
