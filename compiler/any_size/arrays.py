@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 
-from nnjit_studio.compiler.any_size.inputs import Feeds, Sizes, input_shapes, sizes_of
-from nnjit_studio.compiler.any_size.probe import Trial
+from nnjit_studio.compiler.any_size.inputs import (
+    Feeds,
+    Sizes,
+    input_shapes,
+    may_be_lengths,
+    sizes_of,
+)
+from nnjit_studio.compiler.any_size.runs.trial import Trial
 from nnjit_studio.compiler.onnx_file import check
-from nnjit_studio.compiler.onnx_file.ports import dims_of
+from nnjit_studio.compiler.onnx_file.ports import dims_of, looked_up
 from nnjit_studio.errors import UserError
 
 _GUESSES = (16, 64, 224, 512, 3)
@@ -20,6 +29,9 @@ _GUESSES = (16, 64, 224, 512, 3)
 _LINE = {2: 48, 3: 192}
 """Pixels of a line of text by the axes of an image, tried first: in smaller ones a window may be
 larger than the map that it slides over."""
+
+_PLACES, _DOUBLINGS = 8, 17
+"""Of windows along a signal, and how often its length is doubled until there are so many."""
 
 
 def open_dims(path: Path) -> tuple[str, ...]:
@@ -49,11 +61,42 @@ def made_arrays(path: Path) -> Feeds:
         further = ({dim: n + 1} for dim in sizes if sizes[dim] > 1 for n in lengths)
         for more in ({}, *further):
             if trial.runs({**sizes, **more}):
-                return _drawn(ports, {**sizes, **more})
+                sizes = _with_places(trial, {**sizes, **more})
+                return _with_lengths(path, trial, _drawn(ports, sizes))
     raise UserError(
         "ONNX Runtime runs the model at none of the sizes that were tried.",
         "Give arrays that it runs on with --inputs.",
     )
+
+
+def _with_places(trial: Trial, sizes: dict[str, int]) -> dict[str, int]:
+    """Longer signals, until windows with strides have several places along them: where one alone
+    fits, all that follows is as it is at no other length."""
+    for name in sorted(trial.signals & sizes.keys()):
+        for _ in range(_DOUBLINGS):
+            more = {**sizes, name: 2 * sizes[name]}
+            try:
+                here, there = trial.looked_at(sizes), trial.looked_at(more)
+            except UserError:
+                break
+            if not any(slide.has_few(here, there, _PLACES) for slide in trial.slides):
+                break
+            sizes = more
+    return sizes
+
+
+def _with_lengths(path: Path, trial: Trial, feeds: Feeds) -> Feeds:
+    """With as much as there is where whole numbers may tell how much of another input counts, if
+    the model runs on that."""
+    ids = looked_up(check.load_model(path).graph)
+    told: set[str] = set()
+    for name, other, axis in may_be_lengths(trial.inputs, feeds):
+        if name not in ids | told:
+            given = {**feeds, name: np.full_like(feeds[name], feeds[other].shape[axis])}
+            tried = Trial(path, given)
+            feeds = given if tried.runs(sizes_of(tried.inputs, given)) else feeds
+            told.add(name)
+    return feeds
 
 
 def _drawn(ports: Sequence[onnx.ValueInfoProto], sizes: Sizes) -> Feeds:
@@ -70,7 +113,7 @@ def fitting(path: Path, feeds: Feeds) -> Feeds:
     """Arrays like these that ONNX Runtime runs the model on; none where it does not run on these.
 
     A mask that is longer than the past and one more runs too, without any effect of its length: it
-    gets the length at which both can grow together.
+    gets the length at which both can grow together. Signals may become longer.
     """
     trial = Trial(path, feeds)
     if not feeds.keys() >= trial.inputs.keys():
@@ -83,9 +126,15 @@ def fitting(path: Path, feeds: Feeds) -> Feeds:
         least = {**sizes, dim: n + 1}
         if n + 1 < sizes[dim] and trial.runs(least) and not trial.runs({**sizes, dim: n}):
             sizes = least
-    return {
-        name: np.resize(feeds[name], s) for name, s in input_shapes(trial.inputs, sizes).items()
-    }
+    shapes = input_shapes(trial.inputs, _with_places(trial, sizes))
+    return _with_lengths(path, trial, {n: _resized(feeds[n], shape) for n, shape in shapes.items()})
+
+
+def _resized(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Cut or repeated; floats are drawn anew where more are wanted."""
+    if array.dtype.kind == "f" and math.prod(shape) > array.size:
+        return np.random.default_rng(0).uniform(-1, 1, shape).astype(array.dtype)
+    return np.resize(array, shape)
 
 
 def _ports(path: Path) -> list[onnx.ValueInfoProto]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import itertools
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nnjit_studio.compiler.any_size.inputs import Sizes
 from nnjit_studio.compiler.any_size.numbers import check_numbers
-from nnjit_studio.compiler.any_size.probe import Trial
 from nnjit_studio.compiler.any_size.refusal import refused
+from nnjit_studio.compiler.any_size.runs.trial import Trial
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model.open_plan import OpenPlan
-from nnjit_studio.model.size import LARGEST, Apply, Dim, Size
+from nnjit_studio.model.size import LARGEST, Dim
 from nnjit_studio.records import TIERS, Kernel
 
 _FURTHER = (1, 2, 3, 4, 5, 6, 7)
@@ -116,7 +116,7 @@ def _further(plan: OpenPlan, steps: int) -> Sizes:
 def _beyond(plan: OpenPlan) -> list[Sizes]:
     """Sizes beyond these of what windows slide along, as far as their strides leave other
     remainders."""
-    given = {pair for buffer in plan.buffers for pair in _divided(buffer.nbytes)}
+    given = {pair for buffer in plan.buffers for pair in buffer.nbytes.divided()}
     period = math.lcm(*(n // math.gcd(n, dim.step) for dim, n in given))
     first, last = _FURTHER[-1] + 1, min(period, _MOST_STEPS)
     slid = {dim.name for dim, _ in given}
@@ -124,15 +124,6 @@ def _beyond(plan: OpenPlan) -> list[Sizes]:
         {name: n if name in slid else plan.example[name] for name, n in _further(plan, s).items()}
         for s in range(first, last, -(-(last - first) // _MOST_BEYOND) or 1)
     ]
-
-
-def _divided(value: Size) -> Iterator[tuple[Dim, int]]:
-    """Dimensions of which it has parts that are divided, and by what."""
-    for atom in (atom for monomial, _ in value.terms for atom in monomial):
-        if isinstance(atom, Apply):
-            yield from (*_divided(atom.a), *_divided(atom.b))
-            if atom.op == "floordiv":
-                yield from ((dim, atom.b.constant or 1) for dim in atom.a.dims)
 
 
 def _turns(plan: OpenPlan) -> list[Sizes]:

@@ -66,12 +66,18 @@ class Fit:
 
     @property
     def seen(self) -> list[Size]:
-        """What windows with strides see of maps, of which the last places may be left over."""
+        """What windows with strides see of maps, of which the last places may be left over; and
+        signals with wide paddings."""
+        strided = [each for each in self._slid if each[3] > 1]
         return [
             (formula - 1) * stride + own
-            for _, after, _, stride, own in self._slid
+            for _, after, _, stride, own in strided
             for formula in self.found.get(after, ())
-            if stride > 1
+        ] + [
+            formula + pads
+            for before, _, shift, stride, own in strided
+            for formula in self.found.get(before, ())
+            if (pads := own - stride + shift) > _SMALL
         ]
 
     def learn(self, vectors: Iterable[Vector]) -> None:

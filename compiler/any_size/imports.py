@@ -6,6 +6,7 @@ size instead, and the result says so.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import tempfile
 import time
@@ -24,8 +25,9 @@ from nnjit_studio.compiler.any_size.imported_sizes import IMPORTS, sizes_to_impo
 from nnjit_studio.compiler.any_size.inputs import Feeds, Sizes, sizes_of
 from nnjit_studio.compiler.any_size.narrower import narrower
 from nnjit_studio.compiler.any_size.open_form import families, open_form
-from nnjit_studio.compiler.any_size.probe import Probe, Trial, probe
+from nnjit_studio.compiler.any_size.probe import Probe, probe
 from nnjit_studio.compiler.any_size.refusal import DIFFERENT_STEPS, reason, refused
+from nnjit_studio.compiler.any_size.runs.trial import Trial
 from nnjit_studio.compiler.any_size.tables import bounded, ends_of, rows_of
 from nnjit_studio.compiler.any_size.unified import Unified, unify
 from nnjit_studio.compiler.importer.buffers import Weights
@@ -198,20 +200,24 @@ def import_any(
     trial = Trial(path, feeds)
     if trial.doubtful:
         _check_at_hand(importer, feeds)
+    _take_lengths(importer, trial, feeds)
     on_phase("trying other sizes")
     found = probe(trial, feeds)
     example = sizes_of(found.inputs, feeds)
 
     def compiled(variant: _Variant) -> AnySize:
         assert variant.unified is not None
+        fixed, low = variant.found.fixed, {d.name: d.low for d in variant.found.dims}
+        if trial.signals & low.keys() and trial.runs(least := {**fixed, **low}):
+            variant.unified.check_shapes(low, trial.run(least))  # before all kernels
         form = open_form(
             variant.unified, variant.found, example, importer.store, on_phase, known, webgpu
         )
         importer.store.finish_plan(more=True)
         plan = replace(form.plan, weights_bytes=importer.store.nbytes)
-        fixed = variant.found.fixed
         made = Compiled(plan, form.kernels, weights_file, trial, fixed, half_weights, on_phase)
-        plan, notes = checked(made, (*form.ends, *variant.found.far(trial)))
+        longer = ({d: at[d] for d in low} for at in trial.longer({**fixed, **example}))
+        plan, notes = checked(made, (*form.ends, *variant.found.far(trial), *longer))
         return AnySize(plan, form.kernels, (*form.notes, *notes))
 
     made = _opened(importer, trial, found, feeds, compiled)
@@ -237,6 +243,7 @@ def _model(
 
 
 def _variant(importer: _Importer, trial: Trial, feeds: Feeds) -> _Variant:
+    _take_lengths(importer, trial, feeds)
     importer.on_phase("trying other sizes")
     found = probe(trial, feeds)
     try:
@@ -267,7 +274,7 @@ def _opened(
     values, first = values_of(feeds), None
     last = time.thread_time() + PATIENCE_S
     both = (importer, replace(importer, keeps_ranges=True))
-    ways = itertools.product(narrower(found, sizes_of(found.inputs, feeds)), both)
+    ways = itertools.product(narrower(found, sizes_of(found.inputs, feeds), trial), both)
     odd = ((found, replace(way, odd=True)) for way in both)
     for narrow, way in itertools.chain(itertools.islice(ways, len(both)), odd, ways):
         if way.keeps_ranges and not importer.counted.ends:
@@ -308,13 +315,29 @@ def _atoms(fit: Fit, at: Sequence[Sizes]) -> dict[Vector, Size]:
 
 def _check_at_hand(importer: _Importer, feeds: Feeds) -> None:
     """Refuse an operator that is refused at the sizes at hand too, or that runs at these alone."""
+    try:
+        _relied_at_hand(importer, feeds)
+    except ModelError as error:
+        if isinstance(error, UnsupportedOpError):
+            raise
+
+
+def _take_lengths(importer: _Importer, trial: Trial, feeds: Feeds) -> None:
+    """Lengths stay as they are at hand where the program is laid out for them."""
+    if trial.lengths:
+        with contextlib.suppress(ModelError):  # what no import takes is told later
+            trial.keep(_relied_at_hand(importer, feeds))
+
+
+def _relied_at_hand(importer: _Importer, feeds: Feeds) -> frozenset[str]:
     shapes = {name: array.shape for name, array in feeds.items()}
     with tempfile.TemporaryDirectory() as folder:
-        try:
-            importer.imported(shapes, values_of(feeds), Path(folder) / "weights.bin")
-        except ModelError as error:
-            if isinstance(error, UnsupportedOpError):
-                raise
+        return _relied(importer.imported(shapes, values_of(feeds), Path(folder) / "weights.bin"))
+
+
+def _relied(built: BuiltModel) -> frozenset[str]:
+    """Inputs whose values its plan is laid out for."""
+    return frozenset(p.spec.name for p in built.plan.inputs if p.value is not None)
 
 
 def _unified(
@@ -357,7 +380,8 @@ def _unified(
         atoms = {n: _atoms(fit, at[:n]) for n in (certain, len(at))}
         constants = made_constants(builts, files[: len(at)])
         lengths = [*rows_of(builts, constants), *ends_of(tables)]
-        found = bounded(trial, found, example, lengths, atoms[len(at)])
+        counted = bool(importer.counted.ends) and not importer.keeps_ranges
+        found = bounded(trial, found, example, lengths, atoms[len(at)], counted)
         if any(isinstance(made, Prefix) for made in constants.values()):
             high = {d.name: at[0][d.name] if d.high == LARGEST else d.high for d in found.dims}
             file = Path(folder) / "largest.bin"
@@ -373,5 +397,4 @@ def _unified(
                     raise refused("formulas for its numbers fail at a further size")
                 return _unified(importer, trial, found, feeds, but, (*more, further[0]))
         content = np.fromfile(files[0], np.uint8)
-    relied = frozenset(p.spec.name for p in builts[0].plan.inputs if p.value is not None)
-    return found, unified.in_common(importer.store, content), relied
+    return found, unified.in_common(importer.store, content), _relied(builts[0])

@@ -14,6 +14,8 @@ from nnjit_studio.errors import UserError
 
 _FEW = 4
 """Dimensions of one size of which every combination is tried."""
+_IMAGE = 4
+"""Axes of an image, or more."""
 Feeds = Mapping[str, NDArray[Any]]
 Sizes = Mapping[str, int]
 
@@ -56,6 +58,43 @@ def stretched(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
         place = np.arange(made.size)
         made = array.reshape(-1)[(place + place // array.size) % array.size].reshape(shape)
     return made
+
+
+def signals_of(inputs: Axes, feeds: Feeds) -> set[str]:
+    """Dimensions of floats along which these may be a signal: behind a batch, and in no image."""
+    known = [(axes, feeds[name]) for name, axes in inputs.items() if name in feeds]
+    images = {axis for axes, array in known if array.ndim >= _IMAGE for axis in axes}
+    floats = (axes for axes, array in known if array.dtype.kind == "f")
+    return {axis for axes in floats for axis in axes[1:] if isinstance(axis, str)} - images
+
+
+Along = Mapping[str, tuple[str, int]]
+"""Inputs that hold lengths, with another one and its axis that these are counted along."""
+
+
+def may_be_lengths(inputs: Axes, feeds: Feeds) -> Iterator[tuple[str, str, int]]:
+    """Inputs of a whole number for each element of a batch, and open axes of others, the longest
+    first."""
+    for name, axes in inputs.items():
+        if name in feeds and len(axes) == 1 and feeds[name].dtype.kind == "i":
+            found = [
+                (-feeds[other].shape[axis], other, axis)
+                for other, theirs in inputs.items()
+                if other in feeds and len(theirs) > 1 and theirs[0] == axes[0]
+                for axis in range(1, len(theirs))
+                if isinstance(theirs[axis], str)
+            ]
+            yield from ((name, other, axis) for _, other, axis in sorted(found))
+
+
+def lengths_of(inputs: Axes, feeds: Feeds) -> Along:
+    """Those of which the largest is at most as long as an axis, and half of it or more."""
+    found: dict[str, tuple[str, int]] = {}
+    for name, other, axis in may_be_lengths(inputs, feeds):
+        n, most = feeds[other].shape[axis], int(feeds[name].max(initial=0))
+        if max(2, most) <= n <= 2 * most:
+            found[name] = other, axis  # the shortest such axis
+    return found
 
 
 def replaced(inputs: Axes, by: Mapping[str, Axis]) -> dict[str, tuple[Axis, ...]]:

@@ -9,46 +9,23 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-
-import onnx
 
 from nnjit_studio.compiler.any_size.fit import Fit, Slid, Vector
-from nnjit_studio.compiler.any_size.inputs import (
-    Axes,
-    Axis,
-    Feeds,
-    Sizes,
-    apart,
-    input_shapes,
-    replaced,
-    sizes_of,
-    stretched,
-    sum_of,
-)
-from nnjit_studio.compiler.any_size.windows import Place, Slide, divisions, slides, windows
-from nnjit_studio.compiler.importer.obstacles import may_be_refused
-from nnjit_studio.compiler.onnx_file import check
-from nnjit_studio.compiler.onnx_file.budget import progress
-from nnjit_studio.compiler.onnx_file.ports import dims_of
-from nnjit_studio.compiler.oracle.onnx_reference import OnnxReference
+from nnjit_studio.compiler.any_size.inputs import Axes, Feeds, Sizes, input_shapes, sizes_of, sum_of
+from nnjit_studio.compiler.any_size.runs.trial import TIMES, Trial, furthest
+from nnjit_studio.compiler.any_size.windows import Shapes, Slide
 from nnjit_studio.errors import ModelError, UserError
 from nnjit_studio.model.size import LARGEST, Dim
-
-Shapes = Mapping[str, tuple[int, ...]]
 
 SAMPLES = 10
 _ENOUGH = 8
 _TRIES = 60
 _STEPS = (1, 2, 4, 8, 16, 32, 64)
 _RESIDUES = 8
-_LARGEST = 2048
-"""A table is not looked at beyond this size."""
-_TIMES, _REACH = 4, 257
-"""A far size is so many times that at hand, and at least so far above the smallest: beyond the
-strides of a network."""
+_REACH = 257
+"""A far size is at least so far above the smallest: beyond the strides of a network."""
 _BLOCKS = 3
 """Sizes are drawn from as many times all residues, above the smallest."""
 
@@ -96,11 +73,18 @@ class Probe:
 
     def slid(self) -> list[Slid]:
         """What each window makes of each extent of its map, at all samples."""
+        held = set(self.shapes[0]).intersection(*self.shapes) if self.shapes else set()
         return [
-            (self._extents(slide.tensor, axis), self._extents(slide.result, axis), *given)
+            (
+                self._extents(slide.tensor, place.axis),
+                self._extents(slide.result, place.axis),
+                place.shift,
+                place.stride,
+                place.extent,
+            )
             for slide in self.slides
-            if self.shapes and all({slide.tensor, slide.result} <= s.keys() for s in self.shapes)
-            for axis, *given in slide.places
+            if {slide.tensor, slide.result} <= held
+            for place in slide.places
         ]
 
     def _extents(self, tensor: str, axis: int) -> Vector:
@@ -137,8 +121,19 @@ def probe(trial: Trial, feeds: Feeds) -> Probe:
         example, dims, stuck = _looked_at(trial, feeds)
     opened = tuple(d for d in dims if d.step)
     fixed = {d.name: d.low for d in dims if not d.step}
-    samples, shapes = _samples(trial, opened, fixed, example)
-    found = Probe(trial.inputs, opened, fixed, tuple(samples), tuple(shapes), trial.slides)
+    return sampled(trial, Probe(trial.inputs, opened, fixed, (), (), trial.slides), example)
+
+
+def sampled(trial: Trial, found: Probe, example: Sizes) -> Probe:
+    """The same with samples in its ranges.
+
+    Raises
+    ------
+    ModelError
+        When ONNX Runtime runs too few such sizes.
+    """
+    samples, shapes = _samples(trial, found.dims, found.fixed, example)
+    found = replace(found, samples=tuple(samples), shapes=tuple(shapes))
     return _with_far_sizes(trial, found, example)
 
 
@@ -149,7 +144,7 @@ def _with_far_sizes(trial: Trial, found: Probe, example: Sizes) -> Probe:
     for dim in found.dims if found.samples else ():
         if not any(f.dims == {dim} and f.is_rounded for f in found.fit().formulas):
             continue
-        n = min(max(_TIMES * example[dim.name], dim.low + _REACH), dim.high) // dim.step
+        n = min(max(TIMES * example[dim.name], dim.low + _REACH), dim.high) // dim.step
         while dim.step * n > max(sizes[dim.name] for sizes in found.samples):
             at = {**least, dim.name: dim.step * n}
             if len(set(at.values())) == len(at) and trial.runs({**found.fixed, **at}):
@@ -171,99 +166,6 @@ def _looked_at(trial: Trial, feeds: Feeds) -> tuple[dict[str, int], list[Dim], l
     return example, dims, [d.name for d in dims if not d.step]
 
 
-class Trial:
-    """A model in ONNX Runtime, run on arrays like those at hand."""
-
-    def __init__(self, path: Path, feeds: Feeds) -> None:
-        model = check.load_model(path)
-        weights = {t.name for t in model.graph.initializer}
-        self.rounds = any(map(_rounds, model.graph.node))
-        """Whether activations are rounded to 8 bits as it runs."""
-        self.doubtful = may_be_refused(model)
-        """Whether it has an operator that no size may mend."""
-        ports = [p for p in model.graph.input if p.name not in weights]
-        self.inputs: dict[str, tuple[Axis, ...]] = {}
-        for port in ports:
-            if port.type.tensor_type.HasField("shape"):
-                self.inputs[port.name] = tuple(dims_of(port))
-            elif port.name in feeds:
-                rank = feeds[port.name].ndim
-                self.inputs[port.name] = tuple(f"{port.name}.{i}" for i in range(rank))
-        self._feeds = feeds
-        self._reference = OnnxReference(path)
-        made = [o for _, outputs in self._reference.nodes for o in outputs]
-        self.tensors = list(dict.fromkeys(o for o in made if o in self._reference.tensors))
-        self.outputs = [port.name for port in model.graph.output]
-        held = {*self.tensors, *self.inputs}
-        self._windows = [w for w in windows(model.graph) if w.tensor in held]
-        self._divided = [d for d in divisions(model.graph) if {*d[:2]} <= held]
-        self.slides = tuple(s for s in slides(model.graph) if {s.tensor, s.result} <= held) + tuple(
-            Slide(_number(a), _number(b), (Place(0, 0, by, by),)) for a, b, by in self._divided
-        )
-        slid = (w.tensor for w in self._windows if w.tensor not in self.inputs)
-        self._looked_at = list(dict.fromkeys((*self.outputs, *slid)))
-        self._doubt_names()
-
-    def _doubt_names(self) -> None:
-        """Where ONNX Runtime runs arrays that have several sizes at one name of the file, the name
-        says nothing."""
-        declared = self.inputs
-        if self._feeds.keys() >= declared.keys():
-            self.inputs = apart(declared, self._feeds)
-            if self.inputs != declared and not self.runs(sizes_of(self.inputs, self._feeds)):
-                self.inputs = declared
-
-    def run(self, sizes: Sizes, names: Sequence[str] = ()) -> Shapes:
-        """Shapes of the inputs, and of the named tensors or else of the outputs."""
-        feeds, found = self.values(sizes, names)
-        return {name: array.shape for name, array in (*feeds.items(), *found.items())}
-
-    def looked_at(self, sizes: Sizes) -> Shapes:
-        """Shapes of the inputs and of all tensors, and the quotients of sizes by numbers."""
-        feeds, found = self.values(sizes, self.tensors)
-        shapes: dict[str, tuple[int, ...]] = {name: array.shape for name, array in feeds.items()}
-        divided = {name for pair in self._divided for name in pair[:2]}
-        for name, array in found.items():
-            shapes[name] = array.shape
-            if name in divided and array.size == 1:
-                shapes[_number(name)] = (int(array.reshape(-1)[0]),)
-        return shapes
-
-    def values(self, sizes: Sizes, names: Sequence[str] = ()) -> tuple[Feeds, Feeds]:
-        """The arrays that the model is run on at these sizes, and what it makes of them."""
-        shapes = input_shapes(self.inputs, sizes)
-        feeds = {n: stretched(self._feeds[n], shape) for n, shape in shapes.items()}
-        found = self._reference.run(feeds, names or self.outputs)
-        progress()
-        return feeds, found
-
-    def largest(self, name: str, sizes: Sizes) -> int:
-        """The largest size of a dimension that runs, the others being these; at most 2048."""
-        low = sizes[name]
-        while low < _LARGEST and self.runs({**sizes, name: 2 * low}):
-            low *= 2
-        if low < _LARGEST:
-            low = _furthest(lambda n: self.runs({**sizes, name: n}), 0, 1, low, 2 * low)
-        return min(low, _LARGEST)
-
-    def relate(self, by: Mapping[str, Axis]) -> None:
-        """Write other axes in the place of dimensions."""
-        self.inputs = replaced(self.inputs, by)
-
-    def runs(self, sizes: Sizes) -> bool:
-        """Whether ONNX Runtime runs the model, and every window fits into its map."""
-        try:
-            shapes = self.run(sizes, self._looked_at)
-        except UserError:
-            return False
-        return all(window.fits(shapes[window.tensor]) for window in self._windows)
-
-
-def _number(name: str) -> str:
-    """What a tensor's only element is called among shapes."""
-    return f"{name}()"
-
-
 def _explored(trial: Trial, names: Sequence[str], example: Sizes) -> Dim:
     """What several names of one size may be: their range and their step.
 
@@ -281,21 +183,13 @@ def _explored(trial: Trial, names: Sequence[str], example: Sizes) -> Dim:
             low = next((size for size in below if runs(size)), n)
             # Each of these is twice the one before, which does not run.
             apart = low // (2 * step) if low < n else n // step
-            low = _furthest(runs, low, -step, 0, max(1, apart))
+            low = furthest(runs, low, -step, 0, max(1, apart))
             high = LARGEST
             if not runs(2 * n + step):
-                high = _furthest(runs, n, step, 3, n // step + 1)
+                high = furthest(runs, n, step, 3, n // step + 1)
             if low < n or n == step:
                 return Dim(names[0], low, high, step)
     return Dim(names[0], n, n, 0)
-
-
-def _furthest(runs: Callable[[int], bool], start: int, step: int, known: int, end: int) -> int:
-    """The last size that runs after ``known`` steps, which does, and before ``end``."""
-    while end - known > 1:
-        middle = (known + end) // 2
-        known, end = (middle, end) if runs(start + middle * step) else (known, middle)
-    return start + known * step
 
 
 def _unite(trial: Trial, names: Sequence[str], example: Sizes) -> bool:
@@ -360,8 +254,3 @@ def _drawn(dim: Dim, above: int, residue: int) -> int:
     first += (residue - first) % _RESIDUES
     first -= max(0, -(-(first - most) // _RESIDUES)) * _RESIDUES
     return max(first * dim.step, dim.low)
-
-
-def _rounds(node: onnx.NodeProto) -> bool:
-    """``QuantizeLinear`` and its kin, ``QLinearMatMul``, ``QGemm``, ``QAttention``."""
-    return "Quantize" in node.op_type or node.op_type.startswith(("QLinear", "QGemm", "QAttention"))

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from nnjit_studio.compiler.any_size.constants import Made, Prefix
 from nnjit_studio.compiler.any_size.fit import Vector
 from nnjit_studio.compiler.any_size.inputs import Sizes
-from nnjit_studio.compiler.any_size.probe import Probe, Trial
+from nnjit_studio.compiler.any_size.probe import Probe
 from nnjit_studio.compiler.any_size.refusal import refused
+from nnjit_studio.compiler.any_size.runs.trial import LARGEST_TABLE, Trial, looked_up_to
 from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.model.size import LARGEST, Size
 
@@ -33,8 +34,15 @@ def bounded(
     example: Sizes,
     lengths: Sequence[Vector],
     atoms: Mapping[Vector, Size],
+    counted: bool,
 ) -> Probe:
     """The dimensions that these lengths follow up to the largest sizes that run.
+
+    Parameters
+    ----------
+    counted
+        Whether what follows from a Range may be computed: tables of signals, and long ones, have
+        to end by themselves then.
 
     Raises
     ------
@@ -47,7 +55,11 @@ def bounded(
         names = [dim.name for dim in atoms[length].dims]
         for dim in found.dims:
             if dim.name in names and dim.high == LARGEST:
-                found = found.bounded(dim.name, trial.largest(dim.name, example))
+                n, most = example[dim.name], trial.largest(dim.name, example)
+                long = dim.name in trial.signals or 2 * n > LARGEST_TABLE
+                if counted and long and most == looked_up_to(n):
+                    raise refused(f"a table would have to end at {dim.name}={most}")
+                found = found.bounded(dim.name, most)
         ends = {dim.name: dim.high for dim in found.dims if dim.name in names}
         if len(ends) > 1 and not trial.runs({**example, **ends}):
             raise refused(f"{' and '.join(names)} share the rows of a table")

@@ -23,7 +23,7 @@ from nnjit_studio.compiler.recognize.workload import workload_for
 from nnjit_studio.compiler.templates import subject_of
 from nnjit_studio.model import Plan, PlanStep, TensorSpec, Workload
 from nnjit_studio.model.open_plan import quotient
-from nnjit_studio.model.size import Size
+from nnjit_studio.model.size import Size, size
 from nnjit_studio.model.storage import placed
 
 
@@ -96,6 +96,14 @@ class Unified:
         """Its parts, with formulas in the place of whole numbers that vary."""
         found = (self.formulas.get(i, n) for i, n in enumerate(numbers(self.parts)))
         return with_numbers(self.parts, found)  # type: ignore[arg-type]
+
+    def check_shapes(self, sizes: Mapping[str, int], shapes: Mapping[str, Sequence[int]]) -> None:
+        """Refuse what gives outputs of other shapes than ONNX Runtime at these sizes."""
+        for port in self.symbolic().plan.outputs:
+            made = [size(n).at(sizes) for n in port.spec.shape]
+            if not port.found and made != list(shapes[port.spec.name]):
+                text = ", ".join(f"{name}={n}" for name, n in sizes.items())
+                raise refused(f"no formula holds at {text}")
 
     def program(self, position: int) -> Callable[[Mapping[str, int]], Program]:
         """The program of a call, by its position among calls, at sizes of the dimensions."""

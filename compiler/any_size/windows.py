@@ -3,12 +3,14 @@ with one place too many; such sizes count as sizes that do not run."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx import numpy_helper
 
 _SLIDING = ("MaxPool", "AveragePool", "LpPool", "Conv")
@@ -24,6 +26,10 @@ class Window:
     def fits(self, shape: tuple[int, ...]) -> bool:
         held = shape[len(shape) - len(self.least) :]
         return all(n >= least for n, least in zip(held, self.least, strict=True))
+
+
+Shapes = Mapping[str, tuple[int, ...]]
+"""By tensor."""
 
 
 class Place(NamedTuple):
@@ -44,23 +50,39 @@ class Slide:
     result: str
     places: tuple[Place, ...]
 
+    def has_few(self, here: Shapes, there: Shapes, count: int) -> bool:
+        """Whether a stride leaves fewer places, along an axis that is longer in other shapes."""
+        if not {self.tensor, self.result} <= here.keys() & there.keys():
+            return False
+        pairs = [(p.axis, here[self.result][p.axis]) for p in self.places if p.stride > 1]
+        changed = zip(here[self.tensor], there[self.tensor], strict=True)
+        moves = [a != b for a, b in changed]
+        return any(moves[axis] and n < count for axis, n in pairs)
 
-def windows(graph: onnx.GraphProto) -> tuple[Window, ...]:
-    """Of all nodes whose window and the padding around it are known."""
-    told = ((node, given) for node, given in _sliding(graph) if not _padded(given))
+
+def kernels(graph: onnx.GraphProto) -> list[str]:
+    """Weights of convolutions that nodes compute, and whose shapes the file does not tell."""
+    held = {t.name for t in graph.initializer}
+    return [n.input[1] for n in graph.node if n.op_type == "Conv" and n.input[1] not in held]
+
+
+def windows(graph: onnx.GraphProto, computed: Shapes = MappingProxyType({})) -> tuple[Window, ...]:
+    """Of all nodes whose window and the padding around it are known, with the shapes of computed
+    weights."""
+    told = ((node, given) for node, given in _sliding(graph, computed) if not _padded(given))
     made = [Window(node.input[0], _least(given)) for node, given in told]
     return tuple(window for window in made if max(window.least) > 1)
 
 
-def slides(graph: onnx.GraphProto) -> tuple[Slide, ...]:
+def slides(graph: onnx.GraphProto, computed: Shapes) -> tuple[Slide, ...]:
     """Of all nodes whose window is known, in order of execution."""
-    found = {n.output[0]: _places(given) for n, given in _sliding(graph)}
+    found = {n.output[0]: _places(given) for n, given in _sliding(graph, computed)}
     given = _constants(graph)
     for node in graph.node:
-        _, step, window, length = [*node.input, "", "", ""][:4]
+        _, step, window, length = [*node.input, *[""] * 4][:4]
         if node.op_type == "STFT" and step in given and not {window, length}.isdisjoint(given):
-            own = given[window].dims[0] if window in given else _whole(given[length])
-            by = _whole(given[step])
+            own = len(given[window]) if window in given else int(given[length].item())
+            by = int(given[step].item())
             found[node.output[0]] = (Place(1, by - own, by, own),)
     made = ((n, found[n.output[0]]) for n in graph.node if n.output[0] in found)
     return tuple(Slide(node.input[0], node.output[0], places) for node, places in made)
@@ -69,29 +91,28 @@ def slides(graph: onnx.GraphProto) -> tuple[Slide, ...]:
 def divisions(graph: onnx.GraphProto) -> tuple[tuple[str, str, int], ...]:
     """What is divided by a whole number that the file has, the quotient, and that number."""
     given = _constants(graph)
-    whole = (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
-    known = {n: _whole(t) for n, t in given.items() if t.data_type in whole and _size(t) == 1}
+    known = {n: a.item() for n, a in given.items() if a.size == 1 and a.dtype.kind == "i"}
     nodes = [n for n in graph.node if n.op_type == "Div" and known.get(n.input[1], 1) > 1]
     return tuple((n.input[0], n.output[0], known[n.input[1]]) for n in nodes)
 
 
-def _constants(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
-    made = ((n.output[0], a) for n in graph.node if n.op_type == "Constant" for a in n.attribute)
-    held = {name: a.t for name, a in made if a.name == "value"}
-    return {t.name: t for t in graph.initializer} | held
+def _constants(graph: onnx.GraphProto) -> dict[str, NDArray[Any]]:
+    """Small numbers and windows that the file holds."""
+    held = {t.name: numpy_helper.to_array(t) for t in graph.initializer if len(t.dims) < 2}
+    for node in graph.node:
+        if node.op_type == "Constant":
+            value = onnx.helper.get_attribute_value(node.attribute[0])
+            tensor = isinstance(value, onnx.TensorProto)
+            held[node.output[0]] = numpy_helper.to_array(value) if tensor else np.array(value)
+    return held
 
 
-def _size(tensor: onnx.TensorProto) -> int:
-    return math.prod(tensor.dims)
-
-
-def _whole(tensor: onnx.TensorProto) -> int:
-    return int(numpy_helper.to_array(tensor).reshape(-1)[0])
-
-
-def _sliding(graph: onnx.GraphProto) -> Iterator[tuple[onnx.NodeProto, dict[str, Any]]]:
+def _sliding(
+    graph: onnx.GraphProto, computed: Shapes
+) -> Iterator[tuple[onnx.NodeProto, dict[str, Any]]]:
     """Nodes with a window, with their attributes."""
     weights = {t.name: list(t.dims[2:]) for t in graph.initializer}
+    weights |= {name: list(shape[2:]) for name, shape in computed.items()}
     for node in graph.node:
         given = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
         if node.op_type == "Conv" and node.input[1] in weights:

@@ -12,6 +12,8 @@ from nnjit_studio.model.feeds import GIVEN_AS
 
 _NAMELESS = ("", "?", "-1", "0", "None", "unk")
 """What exporters write as the name of a dimension that they know nothing of."""
+_VIEWS = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
+"""Operators that leave numbers as they are."""
 WIDER = {
     helper.np_dtype_to_tensor_dtype(np.dtype(own)): helper.np_dtype_to_tensor_dtype(np.dtype(given))
     for own, given in GIVEN_AS.items()
@@ -35,6 +37,18 @@ def dims_of(port: onnx.ValueInfoProto) -> list[int | str]:
         else:
             dims.append(f"{port.name}.{axis}" if name in _NAMELESS else name)
     return dims
+
+
+def looked_up(graph: onnx.GraphProto) -> set[str]:
+    """Tensors whose numbers are places in a table of the file."""
+    tables = {t.name for t in graph.initializer}
+    found: set[str] = set()
+    for node in reversed(graph.node):
+        if node.op_type == "Gather" and node.input[0] in tables:
+            found.add(node.input[1])
+        elif node.op_type in _VIEWS and node.output[0] in found:
+            found.add(node.input[0])
+    return found
 
 
 def take_known(model: onnx.ModelProto) -> None:

@@ -8,7 +8,7 @@ what is not decided by form may be decided by interval arithmetic over the range
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import total_ordering
 
@@ -124,6 +124,14 @@ class Size:
     def is_rounded(self) -> bool:
         """Whether anything in it is a floor division, or the smaller or larger of two."""
         return any(isinstance(atom, Apply) for monomial, _ in self.terms for atom in monomial)
+
+    def divided(self) -> Iterator[tuple[Dim, int]]:
+        """Dimensions of which it has parts that are divided, and by what."""
+        for atom in (atom for monomial, _ in self.terms for atom in monomial):
+            if isinstance(atom, Apply):
+                yield from (*atom.a.divided(), *atom.b.divided())
+                if atom.op == "floordiv":
+                    yield from ((dim, atom.b.constant or 1) for dim in atom.a.dims)
 
     def at(self, sizes: Mapping[str, int]) -> int:
         """The number at the sizes of its dimensions, by name."""

@@ -90,10 +90,12 @@ def scalar_of(
             return Scalar("quotient", *pair)
     if kind != "f32":
         vector = tuple(map(int, values))
+        # What a window with a stride sees of an extent ends in one place or the next.
+        strides = sorted({by for value in whole for _, by in value.divided()} - {*_CUTS})
         formula = (
             atoms.formula(vector)
             or atoms.cut_formula(vector, bases, _CUTS)
-            or atoms.floored_formula(vector, whole, _CUTS)
+            or atoms.floored_formula(vector, whole, (*_CUTS, *strides))
             or atoms.shifted_formula(vector, whole)
         )
         if formula is not None:

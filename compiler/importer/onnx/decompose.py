@@ -316,7 +316,7 @@ RULES: dict[str, Callable[[Rewriter], bool]] = {
     "Col2Im": windows.col2im,
     "Compress": _compress,
     "ConstantOfShape": refused.known_ahead(0),
-    "Conv": integer_conv.conv,
+    "Conv": lambda r: integer_conv.conv(r) or windows.signal_conv(r),
     "ConvInteger": quantised.conv_integer,
     "ConvTranspose": conv_transpose,
     "DFT": dft,

@@ -159,6 +159,8 @@ def _role(port: InputPort, axis: int, name: str) -> str:
     kind, rank = kind_of(port), len(port.dims or ())
     own = "" if name == f"{port.name}.{axis}" else name.lower()
     named = next((role for role, words in _WORDS if re.search(words, own)), "")
+    if named == BATCH and axis and isinstance((port.dims or ())[0], str):
+        named = ""  # a number of something else: [batch, N]
     if kind == PICTURE:
         order = (BATCH, HEIGHT, WIDTH, CHANNELS) if channels_last(port) else (
             BATCH, CHANNELS, HEIGHT, WIDTH

@@ -13,13 +13,13 @@ import pytest
 from exact_native import exact_session
 from onnx import TensorProto, helper, numpy_helper
 
-from nnjit_studio.compiler.any_size import probe
 from nnjit_studio.compiler.any_size.imports import import_any
 from nnjit_studio.compiler.any_size.kernels import compiled as kernels
 from nnjit_studio.compiler.any_size.kernels import drawn
 from nnjit_studio.compiler.any_size.numbers import check_numbers, difference
-from nnjit_studio.compiler.any_size.probe import Trial
+from nnjit_studio.compiler.any_size.runs import trial as trials
 from nnjit_studio.compiler.any_size.runs.runner import OpenRunner
+from nnjit_studio.compiler.any_size.runs.trial import Trial
 from nnjit_studio.errors import ModelError, UserError
 from nnjit_studio.model.open_plan import OpenPlan
 from nnjit_studio.records import TIERS
@@ -296,7 +296,7 @@ def test_each_run_in_onnx_runtime_is_a_sign_of_progress(
 ) -> None:
     """Else a large model whose numbers are being checked seems to stand still, and is ended."""
     signs: list[None] = []
-    monkeypatch.setattr(probe, "progress", lambda: signs.append(None))
+    monkeypatch.setattr(trials, "progress", lambda: signs.append(None))
     trial = Trial(layers(tmp_path), {"x": rand(3, 20)})
     for batch in (1, 2, 3):
         trial.values({"batch": batch})

@@ -17,8 +17,9 @@ from nnjit_studio.compiler.any_size import probe as probing
 from nnjit_studio.compiler.any_size.fit import Numbers
 from nnjit_studio.compiler.any_size.imported_sizes import EVEN
 from nnjit_studio.compiler.any_size.imports import import_any, import_sizes
-from nnjit_studio.compiler.any_size.probe import Trial, probe
+from nnjit_studio.compiler.any_size.probe import probe
 from nnjit_studio.compiler.any_size.runs.runner import OpenRunner
+from nnjit_studio.compiler.any_size.runs.trial import Trial
 from nnjit_studio.compiler.any_size.windows import windows
 from nnjit_studio.compiler.onnx_file.native import native_session
 from nnjit_studio.model.size import Dim, size

@@ -10,6 +10,28 @@ from onnx import TensorProto, helper
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
 from nnjit_studio.compiler.importer.onnx.transposed_conv import conv_transpose
 
+_WIDE = 8
+"""Taps of a window; those of narrow ones are loops of their own."""
+
+
+def signal_conv(r: Rewriter) -> bool:
+    """A wide window that strides along a padded signal, whose size is open: padded before. Where
+    the padding is part of the window's loops, these end in other ways at each remainder of the
+    stride."""
+    x, weight = r.node.input[:2]
+    pads, strides = r.attribute("pads", []), r.attribute("strides", [])
+    if not r.open_sizes or r.opset < 11 or not any(pads) or max(strides, default=1) == 1:
+        return False
+    own = r.shape(weight)[2:]
+    if max(own) <= _WIDE or sum(n > 1 for n in own) > 1 or r.dtype(x) != TensorProto.FLOAT:
+        return False
+    before, after = pads[: len(own)], pads[len(own) :]
+    r.node.input[0] = r.op("Pad", x, r.weight([0, 0, *before, 0, 0, *after], np.int64))
+    kept = [a for a in r.node.attribute if a.name != "pads"]
+    del r.node.attribute[:]
+    r.node.attribute.extend(kept)
+    return False
+
 
 def col2im(r: Rewriter) -> bool:
     """Each column goes back to the places of its window: a transposed convolution whose weights
