@@ -18,6 +18,7 @@ from nnjit_studio.compiler.any_size.inputs import (
     input_shapes,
     may_be_lengths,
     sizes_of,
+    stretched,
 )
 from nnjit_studio.compiler.any_size.runs.trial import Trial
 from nnjit_studio.compiler.onnx_file import check
@@ -25,7 +26,12 @@ from nnjit_studio.compiler.onnx_file.ports import dims_of, looked_up
 from nnjit_studio.errors import UserError
 
 _GUESSES = (16, 64, 224, 512, 3)
-"""Sizes of text, images and sound; the first dimension of an input is tried as 1."""
+"""Sizes of text, images and sound."""
+_BATCHES = (1, 2, 4, 8)
+"""Sizes of an input's first dimension: a network that takes four at a time runs multiples alone."""
+_LIGHT, _HEAVY = 224, 384
+"""What is tried in place of sizes from here on: a picture of 1280 pixels runs for 30 times as
+long."""
 _LINE = {2: 48, 3: 192}
 """Pixels of a line of text by the axes of an image, tried first: in smaller ones a window may be
 larger than the map that it slides over."""
@@ -48,14 +54,14 @@ def made_arrays(path: Path) -> Feeds:
     UserError
         When none were found.
     """
-    ports = _ports(path)
-    for guess in _GUESSES:
+    ports, trial = _ports(path), None
+    for batch, guess in product(_BATCHES, _GUESSES):
         sizes: dict[str, int] = {}
         for port in ports:
             for axis, dim in enumerate(dims_of(port)):
                 if isinstance(dim, str):
-                    sizes.setdefault(dim, 1 if axis == 0 else _size(port, axis, guess))
-        trial = Trial(path, _drawn(ports, sizes))
+                    sizes.setdefault(dim, _size(port, axis, guess) if axis else batch)
+        trial = trial or Trial(path, _drawn(ports, sizes))
         # A mask may cover a past and one more.
         lengths = sorted({n for n in sizes.values() if n > 1})
         further = ({dim: n + 1} for dim in sizes if sizes[dim] > 1 for n in lengths)
@@ -135,6 +141,23 @@ def _resized(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     if array.dtype.kind == "f" and math.prod(shape) > array.size:
         return np.random.default_rng(0).uniform(-1, 1, shape).astype(array.dtype)
     return np.resize(array, shape)
+
+
+def lighter(path: Path, feeds: Feeds) -> Feeds:
+    """Smaller pictures to find out with what other sizes do, where ONNX Runtime runs the model on
+    such; else these."""
+    rank = 1 + max(_LINE)
+    if not any(a.ndim == rank and max(a.shape[1:]) > _HEAVY for a in feeds.values()):
+        return feeds
+    trial = Trial(path, feeds)
+    sizes = sizes_of(trial.inputs, feeds)
+    pictures = [axes for axes in trial.inputs.values() if len(axes) == rank]
+    sides = {axis for axes in pictures for axis in axes[1:] if isinstance(axis, str)}
+    light = {dim: _LIGHT if dim in sides and n > _HEAVY else n for dim, n in sizes.items()}
+    if light == sizes or not trial.runs(light):
+        return feeds
+    shapes = input_shapes(trial.inputs, light)
+    return {name: stretched(feeds[name], shape) for name, shape in shapes.items()}
 
 
 def _ports(path: Path) -> list[onnx.ValueInfoProto]:

@@ -317,6 +317,22 @@ class Numbers:
                     return _line(v, cut, (base + shift) // by)
         return None
 
+    def behind_formula(
+        self, vector: Vector, bases: Sequence[Size], divisors: Iterable[int]
+    ) -> Size | None:
+        """A formula for what is cut of a part that lies behind others: their sizes, and a multiple
+        of its own ``base // divisor``."""
+        known = {formula: np.array(row, np.int64) for row, formula in self._atoms.items()}
+        parts, v = [b for b in bases if b in known], np.array(vector, np.int64)
+        for first, last in itertools.combinations(range(len(parts)), 2):
+            before, part = parts[first:last], parts[last]
+            rest = v - sum(known[b] for b in before)
+            for by in divisors:
+                made = _line(rest, known[part] // by, part // by)
+                if made is not None:
+                    return sum(before, size(0)) + made
+        return None
+
     def shifted_formula(self, vector: Vector, bases: Sequence[Size]) -> Size | None:
         """A formula ``a x y + b x + c y + d`` for two sizes: a product of both, each multiplied
         and with something added, such as the part of a padded map that strided windows see."""

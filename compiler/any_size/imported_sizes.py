@@ -29,11 +29,13 @@ def sizes_to_import(
     odd: bool = False,
     but: Set[int] = frozenset(),
     seed: int = 1,
+    unlike: bool = False,
 ) -> list[dict[str, int]]:
     """Sizes at which no atom is 1 or always the same, and at which formulas that differ are told
     apart. The last ones are large: what is one column of small sizes, and other code therefore, may
     be several there. With ``odd`` these are odd, and even ones follow, without which
-    ``2 floordiv(n + 1, 2)`` is ``n + 1``."""
+    ``2 floordiv(n + 1, 2)`` is ``n + 1``. With ``unlike`` what follows from one dimension is rather
+    not what follows from another, where two ranges of a grid would be one."""
     rng = random.Random(seed)
     whole = as_function(atoms)
     own = [as_function(a for a in atoms if {d.name for d in a.dims} == {dim.name}) for dim in dims]
@@ -63,6 +65,7 @@ def sizes_to_import(
                 len({x < y for x, y in zip(columns[a], columns[b], strict=True)}) == 1
                 for a, b in compared
             )
+            alike += sum(_meeting(own, sizes) for sizes in drawn) if unlike else 0
             # Of two or three places there is often other code.
             alike += sum(n < 4 for sizes in columns for n in sizes)
             if best is None or alike < best[0]:
@@ -72,6 +75,12 @@ def sizes_to_import(
     if best is None:
         raise ModelError("No sizes were found to import the model at.", "Fix its sizes with --dim.")
     return best[1]
+
+
+def _meeting(own: Sequence[Callable[[Sizes], Vector]], sizes: Sizes) -> int:
+    """How many sizes follow from two dimensions each."""
+    found = [set(at(sizes)) for at in own]
+    return sum(len(a & b) for a, b in itertools.combinations(found, 2))
 
 
 def _at_most(scale: int, least: int) -> int:

@@ -7,37 +7,37 @@ size instead, and the result says so.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import tempfile
 import time
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 
-from nnjit_studio.compiler.any_size.arrays import made_arrays, open_dims
+from nnjit_studio.compiler.any_size.arrays import lighter, made_arrays, open_dims
 from nnjit_studio.compiler.any_size.checked import Compiled, checked
 from nnjit_studio.compiler.any_size.constants import Prefix, made_constants, outline, whole_tables
 from nnjit_studio.compiler.any_size.fit import Fit, Numbers, Vector
 from nnjit_studio.compiler.any_size.imported_sizes import IMPORTS, sizes_to_import
 from nnjit_studio.compiler.any_size.inputs import Feeds, Sizes, sizes_of
-from nnjit_studio.compiler.any_size.narrower import narrower
+from nnjit_studio.compiler.any_size.narrower import narrowed, ways
 from nnjit_studio.compiler.any_size.open_form import families, open_form
 from nnjit_studio.compiler.any_size.probe import Probe, probe
 from nnjit_studio.compiler.any_size.refusal import DIFFERENT_STEPS, reason, refused
+from nnjit_studio.compiler.any_size.runs.importer import (
+    Importer,
+    check_at_hand,
+    relied_on,
+    take_lengths,
+)
 from nnjit_studio.compiler.any_size.runs.trial import Trial
 from nnjit_studio.compiler.any_size.tables import bounded, ends_of, rows_of
 from nnjit_studio.compiler.any_size.unified import Unified, unify
 from nnjit_studio.compiler.importer.buffers import Weights
 from nnjit_studio.compiler.importer.built import BuiltModel
-from nnjit_studio.compiler.importer.model import import_with
-from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody
-from nnjit_studio.compiler.importer.onnx.walk import Counted
-from nnjit_studio.compiler.importer.passes import Import
 from nnjit_studio.errors import ModelError, UnsupportedOpError
-from nnjit_studio.model import GivenShapes
 from nnjit_studio.model.family import Family
 from nnjit_studio.model.feeds import values_of
 from nnjit_studio.model.open_plan import OpenPlan
@@ -72,42 +72,6 @@ class AnySize:
     kernels: tuple[Kernel, ...]
     notes: tuple[str, ...]
     """What a user should know: dimensions that turned out fixed."""
-
-
-@dataclass
-class _Importer:
-    path: Path
-    store: Weights
-    half_weights: bool
-    on_phase: OnPhase
-    keeps_loops: bool = False
-    """Whether Loop and Scan stay loops: no static program has any."""
-    keeps_ranges: bool = False
-    """Whether a Range over a size is computed with all that follows, where else it is folded."""
-    odd: bool = False
-    """Whether it imports at odd sizes alone, as far as these may be: the code of windows that look
-    beyond the end of an odd map holds for even ones, whose own leaves its guards out."""
-    counted: Counted = field(default_factory=Counted)
-    """What the last import found of these."""
-    notes: list[str] = field(default_factory=list)
-
-    def static(self, shapes: dict[str, tuple[int, ...]], feeds: Feeds) -> BuiltModel:
-        """An import of its own, into the common weights file."""
-        built = self.imported(shapes, values_of(feeds), self.store)
-        self.store.finish_plan(more=True)
-        return built
-
-    def imported(
-        self, shapes: dict[str, tuple[int, ...]], values: dict[str, int], to: Path | Weights
-    ) -> BuiltModel:
-        given = GivenShapes(shapes=shapes, values=values)
-        bodies: dict[str, LoopBody] | None = {} if self.keeps_loops else None
-        imports = Import(
-            winograd=False, any_size=True, bodies=bodies, keep_ranges=self.keeps_ranges
-        )
-        built = import_with(self.path, to, self.on_phase, given, self.half_weights, imports)
-        self.counted = imports.counted
-        return built
 
 
 @dataclass(frozen=True)
@@ -146,7 +110,7 @@ def import_sizes(
     ModelError, UnsupportedOpError, UserError
         With one sentence and the next step.
     """
-    importer = _Importer(path, Weights(weights_file), half_weights, on_phase)
+    importer = Importer(path, Weights(weights_file), half_weights, on_phase)
     variants: list[_Variant] = []
     models = []
     for number, feeds in enumerate(inputs):
@@ -176,6 +140,7 @@ def import_any(
     on_phase: OnPhase = quiet,
     known: KnownSettings = KnownSettings(),  # noqa: B008
     webgpu: bool = False,
+    guessed: bool = False,
 ) -> AnySize | None:
     """Import a model and compile it for any size; None where all its sizes are fixed.
 
@@ -187,6 +152,8 @@ def import_any(
         What tuning found for products and convolutions.
     webgpu
         Whether kernels for WebGPU are made too.
+    guessed
+        Whether nobody gave these arrays, so that smaller ones tell as much.
 
     Raises
     ------
@@ -195,15 +162,32 @@ def import_any(
     """
     if not open_dims(path):
         return None
-    importer = _Importer(path, Weights(weights_file), half_weights, on_phase, keeps_loops=True)
+    importer = Importer(path, Weights(weights_file), half_weights, on_phase, keeps_loops=True)
     feeds = feeds or made_arrays(path)
-    trial = Trial(path, feeds)
+    light = lighter(path, feeds) if guessed else feeds
+    if light is not feeds:
+        with contextlib.suppress(ModelError):
+            made = _for_any(importer, light, feeds, known, webgpu)
+            if made is not None:
+                return made
+    return _for_any(importer, feeds, feeds, known, webgpu)
+
+
+def _for_any(
+    importer: Importer, feeds: Feeds, shown: Feeds, known: KnownSettings, webgpu: bool
+) -> AnySize | None:
+    """The model for any size, with ``shown`` ones for an example; None where it holds for all
+    sizes in no way and that at hand is not the example's."""
+    path, on_phase = importer.path, importer.on_phase
+    trial, light = Trial(path, feeds), feeds is not shown
     if trial.doubtful:
-        _check_at_hand(importer, feeds)
-    _take_lengths(importer, trial, feeds)
+        check_at_hand(importer, feeds)
+    take_lengths(importer, trial, feeds)
     on_phase("trying other sizes")
     found = probe(trial, feeds)
-    example = sizes_of(found.inputs, feeds)
+    example, full = sizes_of(found.inputs, feeds), sizes_of(found.inputs, shown)
+    if any(full[name] != n for name, n in found.fixed.items()):
+        return None
 
     def compiled(variant: _Variant) -> AnySize:
         assert variant.unified is not None
@@ -215,19 +199,24 @@ def import_any(
         )
         importer.store.finish_plan(more=True)
         plan = replace(form.plan, weights_bytes=importer.store.nbytes)
-        made = Compiled(plan, form.kernels, weights_file, trial, fixed, half_weights, on_phase)
+        held = (trial, fixed, importer.half_weights, on_phase)
+        made = Compiled(plan, form.kernels, importer.store.path, *held)
         longer = ({d: at[d] for d in low} for at in trial.longer({**fixed, **example}))
         plan, notes = checked(made, (*form.ends, *variant.found.far(trial), *longer))
+        larger = {d.name: full[d.name] for d in plan.dims if d.takes(full[d.name])}
+        plan = replace(plan, example={**plan.example, **larger})
         return AnySize(plan, form.kernels, (*form.notes, *notes))
 
-    made = _opened(importer, trial, found, feeds, compiled)
+    made = _opened(importer, trial, found, feeds, compiled, fewer=not light)
     if made is None:
+        if light:
+            return None
         raise refused("none of its open dimensions takes another size")
     return replace(made, notes=(*importer.notes, *made.notes))
 
 
 def _model(
-    importer: _Importer, variant: _Variant | None, trial: Trial, sizes: Sizes, feeds: Feeds
+    importer: Importer, variant: _Variant | None, trial: Trial, sizes: Sizes, feeds: Feeds
 ) -> BuiltModel:
     """At one size, checked against the shapes that ONNX Runtime gives there."""
     shapes = trial.run(sizes)
@@ -242,13 +231,13 @@ def _model(
     return importer.static({name: shapes[name] for name in trial.inputs}, feeds)
 
 
-def _variant(importer: _Importer, trial: Trial, feeds: Feeds) -> _Variant:
-    _take_lengths(importer, trial, feeds)
+def _variant(importer: Importer, trial: Trial, feeds: Feeds) -> _Variant:
+    take_lengths(importer, trial, feeds)
     importer.on_phase("trying other sizes")
     found = probe(trial, feeds)
     try:
         if trial.doubtful:
-            _check_at_hand(importer, feeds)
+            check_at_hand(importer, feeds)
         variant = _opened(importer, trial, found, feeds, lambda variant: variant)
     except ModelError as error:
         importer.notes.append(f"{error.error} Each size was imported for itself.")
@@ -257,48 +246,45 @@ def _variant(importer: _Importer, trial: Trial, feeds: Feeds) -> _Variant:
 
 
 def _opened(
-    importer: _Importer,
+    importer: Importer,
     trial: Trial,
     found: Probe,
     feeds: Feeds,
     made: Callable[[_Variant], _T],
+    fewer: bool = True,
 ) -> _T | None:
     """What is made of the program for any size, or for those in which a few dimensions stay as
-    they are at hand; None where no dimension is open.
+    they are at hand, where ``fewer`` may be open; None where no dimension is.
 
     Raises
     ------
     ModelError
         What stands in the way of all sizes, where each way is refused.
     """
-    values, first = values_of(feeds), None
+    values, first, ends = values_of(feeds), None, False
     last = time.thread_time() + PATIENCE_S
-    both = (importer, replace(importer, keeps_ranges=True))
-    ways = itertools.product(narrower(found, sizes_of(found.inputs, feeds), trial), both)
-    odd = ((found, replace(way, odd=True)) for way in both)
-    for narrow, way in itertools.chain(itertools.islice(ways, len(both)), odd, ways):
-        if way.keeps_ranges and not importer.counted.ends:
+    for narrow, form in ways(trial, found, sizes_of(found.inputs, feeds), fewer):
+        if form.keeps_ranges and not ends:
             continue
-        if way.odd and first and DIFFERENT_STEPS not in first.error:
+        if form.odd and first and DIFFERENT_STEPS not in first.error:
             continue
+        way = replace(importer, form=form)
         try:
-            whole, unified, relied = _unified(way, trial, narrow, feeds)
-            result = made(_Variant(trial, whole, unified, {n: values[n] for n in relied}))
+            bounds, unified, relied = _unified(way, trial, narrow, feeds)
+            result = made(_Variant(trial, bounds, unified, {n: values[n] for n in relied}))
         except ModelError as error:
             if isinstance(error, UnsupportedOpError) and not (first or trial.doubtful):
-                _check_at_hand(importer, feeds)
+                check_at_hand(importer, feeds)
             # What no kernel can count is no reason where there was another one.
             told = first if isinstance(error, UnsupportedOpError) else None
-            first = told or error if narrow is found else first or error
+            whole = narrow is found and not form.joins_apart
+            first = told or error if whole else first or error
             importer.store.finish_plan(more=True)
+            ends = ends if form.keeps_ranges else bool(way.counted.ends)
             if time.thread_time() > last:
                 break
             continue
-        for name, n in found.fixed.items():
-            importer.notes.append(f"{name} is declared open, but only {n} was found to run.")
-        for name in narrow.fixed.keys() - found.fixed.keys():
-            why = reason(first) if first else ""
-            importer.notes.append(f"{name} stays {narrow.fixed[name]}: else {why}")
+        importer.notes += narrowed(found, narrow, reason(first) if first else "")
         return result
     if first:
         raise first
@@ -313,35 +299,8 @@ def _atoms(fit: Fit, at: Sequence[Sizes]) -> dict[Vector, Size]:
     return atoms
 
 
-def _check_at_hand(importer: _Importer, feeds: Feeds) -> None:
-    """Refuse an operator that is refused at the sizes at hand too, or that runs at these alone."""
-    try:
-        _relied_at_hand(importer, feeds)
-    except ModelError as error:
-        if isinstance(error, UnsupportedOpError):
-            raise
-
-
-def _take_lengths(importer: _Importer, trial: Trial, feeds: Feeds) -> None:
-    """Lengths stay as they are at hand where the program is laid out for them."""
-    if trial.lengths:
-        with contextlib.suppress(ModelError):  # what no import takes is told later
-            trial.keep(_relied_at_hand(importer, feeds))
-
-
-def _relied_at_hand(importer: _Importer, feeds: Feeds) -> frozenset[str]:
-    shapes = {name: array.shape for name, array in feeds.items()}
-    with tempfile.TemporaryDirectory() as folder:
-        return _relied(importer.imported(shapes, values_of(feeds), Path(folder) / "weights.bin"))
-
-
-def _relied(built: BuiltModel) -> frozenset[str]:
-    """Inputs whose values its plan is laid out for."""
-    return frozenset(p.spec.name for p in built.plan.inputs if p.value is not None)
-
-
 def _unified(
-    importer: _Importer,
+    importer: Importer,
     trial: Trial,
     found: Probe,
     feeds: Feeds,
@@ -354,7 +313,8 @@ def _unified(
     ones, at which formulas for fewer failed."""
     fit = found.fit()
     example = sizes_of(found.inputs, feeds)
-    drawn = sizes_to_import(found.dims, fit.formulas, example, importer.odd, but)
+    odd, apart = importer.form.odd, importer.form.joins_apart
+    drawn = sizes_to_import(found.dims, fit.formulas, example, odd, but, 1, apart)
     at, certain = [*drawn[:IMPORTS], *more, *drawn[IMPORTS:]], IMPORTS + len(more)
     builts: list[BuiltModel] = []
     tables: list[list[tuple[int, ...]]] = []
@@ -380,7 +340,7 @@ def _unified(
         atoms = {n: _atoms(fit, at[:n]) for n in (certain, len(at))}
         constants = made_constants(builts, files[: len(at)])
         lengths = [*rows_of(builts, constants), *ends_of(tables)]
-        counted = bool(importer.counted.ends) and not importer.keeps_ranges
+        counted = bool(importer.counted.ends) and not importer.form.keeps_ranges
         found = bounded(trial, found, example, lengths, atoms[len(at)], counted)
         if any(isinstance(made, Prefix) for made in constants.values()):
             high = {d.name: at[0][d.name] if d.high == LARGEST else d.high for d in found.dims}
@@ -391,10 +351,10 @@ def _unified(
         unified = unify(builts, numbers, constants)
         if fit.places or any(each.guessed for each in numbers.values()):
             formulas, seed = list(atoms[len(at)].values()), 2 + len(more)
-            further = sizes_to_import(found.dims, formulas, example, importer.odd, but, seed)
+            further = sizes_to_import(found.dims, formulas, example, odd, but, seed, apart)
             if not unified.gives(further[0], imported(further[0], Path(folder) / "further.bin")):
                 if len(more) == _MORE:
                     raise refused("formulas for its numbers fail at a further size")
                 return _unified(importer, trial, found, feeds, but, (*more, further[0]))
         content = np.fromfile(files[0], np.uint8)
-    return found, unified.in_common(importer.store, content), _relied(builts[0])
+    return found, unified.in_common(importer.store, content), relied_on(builts[0])

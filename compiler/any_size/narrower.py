@@ -1,13 +1,14 @@
-"""Ways to leave fewer sizes open, where a model is not one program for all of them."""
+"""Ways to one program for many sizes: other forms of it, then fewer sizes."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from nnjit_studio.compiler.any_size.inputs import Sizes
-from nnjit_studio.compiler.any_size.probe import Probe, sampled
+from nnjit_studio.compiler.any_size.probe import Probe, in_whole_steps, sampled
 from nnjit_studio.compiler.any_size.runs.trial import Trial
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model.size import LARGEST, Dim
@@ -15,11 +16,53 @@ from nnjit_studio.model.size import LARGEST, Dim
 _FAR = 64
 _LONG, _PART = 512, 4
 """Samples of a long signal, and the part of one that is none of the shortest."""
+_OUT = "For another one, export with --inputs of that size."
 
 
-def narrower(found: Probe, example: Sizes, trial: Trial | None = None) -> Iterator[Probe]:
-    """All open sizes; then none below the example's; then no short signals; then some dimensions
-    as in the example.
+@dataclass(frozen=True)
+class Form:
+    """How a model is imported for any size."""
+
+    keeps_ranges: bool = False
+    """Whether a Range over a size is computed with all that follows, where else it is folded."""
+    odd: bool = False
+    """Whether it is imported at odd sizes alone, as far as these may be: the code of windows that
+    look beyond the end of an odd map holds for even ones, whose own leaves its guards out."""
+    joins_apart: bool = False
+    """Whether tensors are joined by kernels of their own."""
+
+
+def ways(
+    trial: Trial, found: Probe, example: Sizes, fewer: bool = True
+) -> Iterator[tuple[Probe, Form]]:
+    """All sizes in each form; no short signals; sizes alone that strides divide; then, where
+    ``fewer`` may be open, these in the first form."""
+    if not found.dims:
+        return
+    ranges = (False, True)
+    yield from ((found, Form(way)) for way in ranges)
+    strides = bool(found.strides())
+    joined = (False, True) if trial.joins else (False,)
+    for apart, odd, way in itertools.product(joined, (False, True), ranges):
+        if (apart or odd) and (strides or not odd):
+            yield found, Form(way, odd, apart)
+    yield from ((longer, Form(way)) for longer in _longer(found, example, trial) for way in ranges)
+    for whole in _in_whole_steps(trial, found, example):
+        for apart, way in itertools.product(joined, ranges):
+            yield whole, Form(way, joins_apart=apart)
+    for narrow in itertools.islice(narrower(found, example), 1, None if fewer else 1):
+        yield from ((narrow, Form(way)) for way in ranges)
+
+
+def _in_whole_steps(trial: Trial, found: Probe, example: Sizes) -> Iterator[Probe]:
+    with contextlib.suppress(ModelError):
+        whole = in_whole_steps(trial, found, example)
+        if whole is not None:
+            yield whole
+
+
+def narrower(found: Probe, example: Sizes) -> Iterator[Probe]:
+    """All open sizes; then none below the example's; then some dimensions as in the example.
 
     Small sizes run in ONNX Runtime where a window is larger than what it slides over, which
     the importer refuses. A dimension that is kept is first one with a range of its own, or
@@ -35,8 +78,6 @@ def narrower(found: Probe, example: Sizes, trial: Trial | None = None) -> Iterat
             found,
             dims=tuple(b if d in bounded else d for d, b in zip(found.dims, above, strict=True)),
         )
-    if trial is not None:
-        yield from _longer(found, example, trial)
     ordered = sorted(found.dims, key=_first_kept)
     if len(ordered) > 1:
         yield from (found.without([d.name], example) for d in ordered)
@@ -59,6 +100,18 @@ def _longer(found: Probe, example: Sizes, trial: Trial) -> Iterator[Probe]:
     if dims != found.dims:
         with contextlib.suppress(ModelError):
             yield sampled(trial, replace(found, dims=dims), example)
+
+
+def narrowed(found: Probe, narrow: Probe, why: str) -> Iterator[str]:
+    """What a user should know where not all sizes are taken that run, and the way out."""
+    for name, n in found.fixed.items():
+        yield f"{name} is declared open, but only {n} was found to run."
+    for name in sorted(narrow.fixed.keys() - found.fixed.keys()):
+        yield f"{name} stays {narrow.fixed[name]}: else {why} {_OUT}"
+    steps = {d.name: d.step for d in found.dims}
+    for dim in narrow.dims:
+        if dim.step != steps[dim.name]:
+            yield f"{dim} takes multiples of {dim.step} alone: else {why} {_OUT}"
 
 
 def _first_kept(dim: Dim) -> tuple[bool, bool, int]:

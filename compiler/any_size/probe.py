@@ -8,9 +8,11 @@ at these are what formulas are made from.
 from __future__ import annotations
 
 import contextlib
+import math
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from nnjit_studio.compiler.any_size.fit import Fit, Slid, Vector
 from nnjit_studio.compiler.any_size.inputs import Axes, Feeds, Sizes, input_shapes, sizes_of, sum_of
@@ -63,6 +65,13 @@ class Probe:
         fit = Fit(self.dims, self.samples, self.slid())
         fit.learn(self.vectors())
         return fit
+
+    def strides(self) -> dict[str, int]:
+        """By dimension, what sizes of tensors are divided by."""
+        found: dict[str, int] = {}
+        for dim, by in (pair for formula in self.fit().formulas for pair in formula.divided()):
+            found[dim.name] = math.lcm(found.get(dim.name, 1), by)
+        return found
 
     def far(self, trial: Trial) -> list[Sizes]:
         """Those of the samples with the largest size of a dimension, as far as they run."""
@@ -135,6 +144,27 @@ def sampled(trial: Trial, found: Probe, example: Sizes) -> Probe:
     samples, shapes = _samples(trial, found.dims, found.fixed, example)
     found = replace(found, samples=tuple(samples), shapes=tuple(shapes))
     return _with_far_sizes(trial, found, example)
+
+
+def in_whole_steps(trial: Trial, found: Probe, example: Sizes) -> Probe | None:
+    """The same at sizes alone of which the strides of windows leave nothing over, since what is
+    left over may be other code; None where no stride does, or these at hand leave something.
+
+    Raises
+    ------
+    ModelError
+        When ONNX Runtime runs too few such sizes.
+    """
+    dims = tuple(map(partial(_in_steps, found.strides()), found.dims))
+    if dims == found.dims or not all(d.takes(example[d.name]) for d in dims):
+        return None
+    return sampled(trial, replace(found, dims=dims), example)
+
+
+def _in_steps(strides: Mapping[str, int], dim: Dim) -> Dim:
+    step = math.lcm(dim.step, strides.get(dim.name, 1))
+    high = dim.high if dim.high == LARGEST else dim.high // step * step
+    return replace(dim, low=-(-dim.low // step) * step, high=high, step=step)
 
 
 def _with_far_sizes(trial: Trial, found: Probe, example: Sizes) -> Probe:

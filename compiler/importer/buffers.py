@@ -36,7 +36,7 @@ class Weights:
 
     def __init__(self, path: Path) -> None:
         self.nbytes = 0
-        self._path = path
+        self.path = path
         self._new: list[tuple[int, int, tuple[int, int] | None, NDArray[Any]]] = []
         self._written: dict[_Key, list[int]] = {}
         self._free: dict[_Key, list[int]] = {}
@@ -53,7 +53,7 @@ class Weights:
 
     def finish_plan(self, more: bool = False) -> None:
         """Write what is new; with ``more`` a further plan begins."""
-        with self._path.open("r+b") as file:
+        with self.path.open("r+b") as file:
             for offset, _, _, data in self._new:
                 file.seek(offset)
                 file.write(data.reshape(-1).view(np.uint8).data)

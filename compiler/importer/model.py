@@ -121,7 +121,7 @@ def import_with(
     on_phase("loading the importer")
     model = with_known_operators(model, half_weights, imports)
     on_phase("importing and fusing")
-    model, calls = _calls(model, shapes, imports.any_size)
+    model, calls = _calls(model, shapes, imports)
     loops = {
         key: _loop(body, half_weights, imports) for key, body in (imports.bodies or {}).items()
     }
@@ -135,13 +135,13 @@ def import_with(
 
 def _loop(body: LoopBody, half_weights: bool, imports: Import) -> CompiledLoop:
     """The calls of a loop's body, under names that no other value has."""
-    own = Import(winograd=False, any_size=imports.any_size)
+    own = Import(winograd=False, any_size=imports.any_size, joins_apart=imports.joins_apart)
     model = with_known_operators(body.model, half_weights, own)
     if own.counted.found:
         raise too_much(own.counted.searches[0])
     ports = {p.name: p.type.tensor_type.shape.dim for p in model.graph.input}
     shapes = {name: tuple(d.dim_value for d in dims) for name, dims in ports.items()}
-    _, calls = _calls(model, shapes, own.any_size)
+    _, calls = _calls(model, shapes, own)
     return compiled_loop(body, calls, own)
 
 
@@ -161,11 +161,12 @@ def names_of(model: Any, shapes: dict[str, tuple[int, ...]]) -> OnnxNames:
 
 
 def _calls(
-    model: Any, shapes: dict[str, tuple[int, ...]], open_sizes: bool
+    model: Any, shapes: dict[str, tuple[int, ...]], imports: Import
 ) -> tuple[Any, tvm_adapter.ImportedCalls]:
     """The model as it could be imported, and its calls."""
+    how = (imports.any_size, imports.joins_apart)
     try:
-        return model, tvm_adapter.import_calls(model, shapes, open_sizes)
+        return model, tvm_adapter.import_calls(model, shapes, *how)
     except UnsupportedOpError:
         raise
     except ModelError as first:
@@ -174,7 +175,7 @@ def _calls(
         if folded is model:
             raise
         try:
-            return folded, tvm_adapter.import_calls(folded, shapes, open_sizes)
+            return folded, tvm_adapter.import_calls(folded, shapes, *how)
         except ModelError:
             raise first from None
 

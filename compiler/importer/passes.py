@@ -66,6 +66,9 @@ class Import:
     any_size: bool = False
     """Whether nothing may depend on sizes: every tensor has a place of its own, where else a large
     output may overwrite an input, and all recurrent layers are loops."""
+    joins_apart: bool = False
+    """Whether tensors are joined by kernels of their own: what is read in a part that was flattened
+    else has an index that is other code from size to size."""
     loops: bool = True
     """Whether recurrent layers are loops from two steps on. A GPU runs such a loop on few of its
     threads: there only layers are loops that would need a great many kernels."""

@@ -16,6 +16,8 @@ _KNOWN = (
     TensorProto.INT32, TensorProto.INT8, TensorProto.UINT8, TensorProto.BOOL, *WIDER,
 )  # fmt: skip
 """Dtypes of ports; some become wider or narrower later."""
+_TEXT, _PICTURE, _SOUND, _PICTURE_RANK = 128, 224, 512, 4
+"""Sizes of examples: tokens, pixels, samples (32 ms at 16 kHz)."""
 
 
 def fix_input_shapes(model: onnx.ModelProto, given: GivenShapes) -> dict[str, tuple[int, ...]]:
@@ -145,10 +147,12 @@ def _question(ports: list[onnx.ValueInfoProto], dims: dict[str, int]) -> ModelEr
         else f"{p.name} of any rank"
         for p in ports
     )
-    names = list(
-        dict.fromkeys(d for p in ports for d in dims_of(p) if isinstance(d, str) and d not in dims)
-    )
-    options = [f"--dim {name}={_example(name)}" for name in names]
+    places: dict[str, tuple[onnx.ValueInfoProto, int]] = {}
+    for port in ports:
+        for axis, dim in enumerate(dims_of(port)):
+            if isinstance(dim, str) and dim not in dims:
+                places.setdefault(dim, (port, axis))
+    options = [f"--dim {name}={_example(name, *place)}" for name, place in places.items()]
     options += [f"--shape {p.name}=1" for p in ports if not p.type.tensor_type.HasField("shape")]
     return ModelError(
         f"The model has inputs of open shape: {open_inputs}.",
@@ -156,6 +160,13 @@ def _question(ports: list[onnx.ValueInfoProto], dims: dict[str, int]) -> ModelEr
     )
 
 
-def _example(name: str) -> int:
-    low = name.lower()
-    return 128 if any(word in low for word in ("seq", "len", "token")) else 1
+def _example(name: str, port: onnx.ValueInfoProto, axis: int) -> int:
+    """A size that most models of such an input take: one of text, of a picture, or of a window of
+    sound, which convolutions slide over."""
+    low, rank = name.lower(), len(dims_of(port))
+    floats = port.type.tensor_type.elem_type in (TensorProto.FLOAT, TensorProto.FLOAT16)
+    if floats and axis and rank == _PICTURE_RANK and "channel" not in low:
+        return _PICTURE
+    if floats and axis == 1 and rank == 1 + axis:
+        return _SOUND
+    return _TEXT if any(word in low for word in ("seq", "len", "token")) else 1

@@ -43,7 +43,7 @@ from nnjit_studio.compiler.tvm_adapter.loops import (
     loop_program,
 )
 from nnjit_studio.compiler.tvm_adapter.nodes import DTYPES
-from nnjit_studio.compiler.tvm_adapter.open_sizes import unit_axes
+from nnjit_studio.compiler.tvm_adapter.open_sizes import joined, unit_axes
 from nnjit_studio.compiler.tvm_adapter.open_sizes.nearest import NEAREST_OP, NearestBelow
 from nnjit_studio.compiler.tvm_adapter.origins import (
     NodeError,
@@ -142,7 +142,10 @@ def supported_operators() -> frozenset[str]:
 
 
 def import_calls(
-    model: Any, shapes: Mapping[str, tuple[int, ...]], open_sizes: bool = False
+    model: Any,
+    shapes: Mapping[str, tuple[int, ...]],
+    open_sizes: bool = False,
+    joins_apart: bool = False,
 ) -> ImportedCalls:
     """Import, simplify and fuse an ONNX model with static input shapes.
 
@@ -154,6 +157,8 @@ def import_calls(
         Shape of every graph input, by name.
     open_sizes
         Whether no index may hang on two sizes at once where it need not.
+    joins_apart
+        Whether tensors are joined by kernels of their own.
 
     Raises
     ------
@@ -170,7 +175,7 @@ def import_calls(
                 model, shape_dict={k: list(v) for k, v in shapes.items()}
             )
             progress()
-            simple = ir.transform.Sequential(_simplify(open_sizes))(module)
+            simple = ir.transform.Sequential(_simplify(open_sizes, joins_apart))(module)
             progress()
             fused = relax.transform.FuseOps()(simple)
             module = ir.transform.Sequential(_FUSE)(fused)
@@ -209,14 +214,16 @@ def _reason(error: Exception) -> str:
 _T = relax.transform
 
 
-def _simplify(open_sizes: bool) -> tuple[Any, ...]:
+def _simplify(open_sizes: bool, joins_apart: bool) -> tuple[Any, ...]:
+    own = {"relax.reshape": unit_axes.reshape} if open_sizes else {}
+    own |= {"relax.concat": joined.concat} if joins_apart else {}
     return (
         _T.DecomposeOpsForInference(),
         _T.CanonicalizeBindings(),
         _T.EliminateCommonSubexpr(),
         _T.FoldConstant(),
         _T.DeadCodeElimination(),
-        _T.LegalizeOps({"relax.reshape": unit_axes.reshape} if open_sizes else None),
+        _T.LegalizeOps(own or None),
         _T.AnnotateTIROpPattern(),
         _T.FoldConstant(),
     )

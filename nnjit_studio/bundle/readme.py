@@ -84,7 +84,7 @@ one decode step and writes into the same cache.
 def readme(manifest: Manifest, open_plan: OpenPlan | None, figures: str) -> str:
     """The text of the file that says how a page uses the bundle.
 
-    ``figures`` are lines on what was measured of the model.
+    ``figures`` are lines on what was measured of the model, or said at its export.
     """
     types = {"f32": "float32", "f16": "float16", "i64": "int64", "i32": "int32"}
     types |= {"i8": "int8", "u8": "uint8"}

@@ -75,7 +75,7 @@ class BundleParts:
     open_plan: OpenPlan | None = None
     """Of a model for any size; ``plan`` is then that at its example's sizes."""
     figures: str = ""
-    """What was measured of the model, as lines of the README."""
+    """What was measured of the model, or said at its export, as lines of the README."""
     page: PageParts = NO_PAGE
     """For the bundle's own page."""
     candidates: Candidates = field(default_factory=Candidates)

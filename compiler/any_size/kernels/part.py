@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -30,10 +30,23 @@ def part_of(name: str, at: At, *symbolic: Any) -> Part:
     """A kernel of programs with formulas in the place of numbers."""
     stages = tuple(stage for program in symbolic for stage in program.stages)
     axes = (axis for stage in stages for axis in stage.axes)
-    extents = [a.extent for a in axes if isinstance(a.extent, Size)]
+    parts = dict(pair for program in symbolic for pair in _joined(program.buffers))
+    whole = [a.extent for a in axes if isinstance(a.extent, Size)]
+    extents = [part for extent in whole for part in parts.get(extent, (extent,))]
     told = dict.fromkeys(_sizes(stages))
     buffers = tuple(b.shape for program in symbolic for b in program.buffers)
     return Part(name, at, extents or list(told), list(_sizes(buffers)), list(told), symbolic)
+
+
+def _joined(buffers: Sequence[Any]) -> Iterator[tuple[Size, tuple[Size, ...]]]:
+    """What tensors of one rank are together along an axis, and the extents of each that are open:
+    a loop over all of it is cut where one ends, and each part may end with a remainder."""
+    inputs = [b.shape for b in buffers if b.role == "input"]
+    outputs = [b.shape for b in buffers if b.role == "output"]
+    if len(outputs) == 1 < len(inputs) and len({*map(len, inputs), len(outputs[0])}) == 1:
+        for whole, *each in zip(*outputs, *inputs, strict=True):
+            if isinstance(whole, Size) and sum(map(size, each), size(0)) == whole:
+                yield whole, tuple(n for n in each if isinstance(n, Size))
 
 
 def _sizes(tree: Any) -> Iterator[Size]:

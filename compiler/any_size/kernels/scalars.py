@@ -97,6 +97,7 @@ def scalar_of(
             or atoms.cut_formula(vector, bases, _CUTS)
             or atoms.floored_formula(vector, whole, (*_CUTS, *strides))
             or atoms.shifted_formula(vector, whole)
+            or atoms.behind_formula(vector, whole, _CUTS)
         )
         if formula is not None:
             return Scalar("int", formula)

@@ -81,6 +81,7 @@ class Trial:
         self.slides = (*slid, *itertools.starmap(Slide, parts))
         maps = (w.tensor for w in self._windows if w.tensor not in self.inputs)
         self._looked_at = list(dict.fromkeys((*self.outputs, *maps)))
+        self.joins = any(node.op_type == "Concat" for node in model.graph.node)
         self.lengths: Along = {}
         self._doubt_names()
         self.lengths = lengths_of(self.inputs, feeds)

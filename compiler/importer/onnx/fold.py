@@ -198,11 +198,16 @@ def _if(w: Walk, node: onnx.NodeProto) -> bool:
 
 
 def _parts(w: Walk, node: onnx.NodeProto) -> bool:
-    """Without parts that have no elements."""
+    """Without parts that have no elements; ONNX Runtime refuses those that are not the whole."""
     lengths, shape = w.values.get((*node.input, "")[1]), w.shape(node.input[0])
-    if lengths is None or shape is None or lengths.all():
+    if shape is None:
         return False
     axis = attribute_of(node, "axis", 0) % len(shape)
+    told = attribute_of(node, "split", None) if lengths is None else lengths
+    if told is not None and sum(told) != shape[axis]:
+        raise refuse(node, f"parts that add up to {shape[axis]}: they are {sum(told)}", _SIZES)
+    if lengths is None or lengths.all():
+        return False
     empty = np.zeros([0 if d == axis else n for d, n in enumerate(shape)])
     dtype = helper.tensor_dtype_to_np_dtype(w.types[node.input[0]].tensor_type.elem_type)
     for name, length in zip(node.output, lengths, strict=True):
@@ -340,6 +345,18 @@ def _split(w: Walk, node: onnx.NodeProto) -> list[str]:
     return parts
 
 
+def _elements(w: Walk, node: onnx.NodeProto) -> bool:
+    """ONNX Runtime refuses more rows of indices than the data has along another axis."""
+    data, places = map(w.shape, node.input)
+    axis = attribute_of(node, "axis", 0)
+    if data is None or places is None or len(data) != len(places):
+        return False
+    for i, (n, most) in enumerate(zip(places, data, strict=True)):
+        if i != axis % len(data) and n > most:
+            raise refuse(node, f"at most {most} rows of indices along axis {i}", _SIZES)
+    return False
+
+
 def _windows(w: Walk, node: onnx.NodeProto) -> bool:
     """ONNX Runtime refuses windows that do not fit into their map; a mean of nothing is NaN."""
     for found in w.infer(node).values():
@@ -349,6 +366,7 @@ def _windows(w: Walk, node: onnx.NodeProto) -> bool:
     return False
 
 
+_SIZES = "Give sizes at which they are, or correct the model."
 _RULES = {
     **dict.fromkeys(functions.NAMES, functions.laid_out),
     **dict.fromkeys(("AveragePool", "Conv", "LpPool", "MaxPool"), _windows),
@@ -356,6 +374,7 @@ _RULES = {
     "Concat": _concat,
     "ConcatFromSequence": _sequence,
     "Gather": _gather,
+    "GatherElements": _elements,
     "Identity": _identity,
     "If": _if,
     "Loop": _loop,

@@ -67,7 +67,8 @@ def compile_any_size(
     webgpu: bool,
 ) -> CompiledAnySize | None:
     feeds = fitting(path, inputs) if guessed else inputs
-    made = imports.import_any(path, weights, feeds, half_weights, state.phase, known, webgpu)
+    how = (half_weights, state.phase, known, webgpu, guessed)
+    made = imports.import_any(path, weights, feeds, *how)
     if made is None:
         return None
     code = tuple((kernel.workload, Code.of(kernel)) for kernel in made.kernels)

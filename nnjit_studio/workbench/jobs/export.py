@@ -215,6 +215,7 @@ def export_any_size(
         ),
         samples=feeds or {},
         open_plan=made.plan,
+        figures="\n".join(("What its export said:", *made.notes)) if made.notes else "",
         page=shown,
         shard_bytes=shard_bytes,
     )

@@ -86,7 +86,8 @@ def test_a_bundle_is_checked_where_its_kernels_first_have_whole_tiles(
     inputs, outputs = {"x": ["n", 2, "h", "w"]}, {"y": [None] * 4}
     path = save(tmp_path / "m.onnx", [conv], inputs, outputs, {"w": taps})
     made = import_any(path, tmp_path / "w.bin", {"x": np.ones((1, 2, 20, 30), np.float32)})
-    assert made is not None and "w stays 30" in " ".join(made.notes)
+    assert made is not None and "at n=1, h=20, w=7." in " ".join(made.notes)
+    assert {d.name: d.step for d in made.plan.dims} == {"n": 1, "h": 2, "w": 2}
 
 
 def test_a_bundle_is_checked_with_each_size_alone_at_its_smallest(

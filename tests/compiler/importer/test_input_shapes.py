@@ -15,7 +15,11 @@ from nnjit_studio.model import GivenShapes
 
 
 def model(**inputs: list[int | str | None]) -> onnx.ModelProto:
-    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()]
+    kinds = {"ids": TensorProto.INT64}
+    ports = [
+        helper.make_tensor_value_info(n, kinds.get(n, TensorProto.FLOAT), s)
+        for n, s in inputs.items()
+    ]
     return helper.make_model(helper.make_graph([], "g", ports, []))
 
 
@@ -28,6 +32,14 @@ def test_the_question_lists_every_open_input_and_the_options_that_answer_it() ->
         fixed(GivenShapes(), ids=["batch", "sequence"], x=[2, 3], y=[None, 4])
     assert "ids [batch, sequence], y [y.0, 4]" in raised.value.error
     assert "--dim batch=1 --dim sequence=128 --dim y.0=1" in raised.value.hint
+
+
+def test_examples_are_sizes_that_a_voice_detector_or_a_network_of_pictures_takes() -> None:
+    """Silero's runs on a window of 512 samples and not on one, which the hint named."""
+    with pytest.raises(ModelError) as raised:
+        fixed(GivenShapes(), input=[None, None], state=[2, None, 128], x=["n", 3, "h", "w"])
+    told = "--dim input.0=1 --dim input.1=512 --dim state.1=1 --dim n=1 --dim h=224 --dim w=224"
+    assert told in raised.value.hint
 
 
 def test_dimensions_without_a_name_are_one_variable_each() -> None:
