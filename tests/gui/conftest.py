@@ -80,6 +80,7 @@ def collected(collected_here):
         widget.deleteLater()
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     gc.collect()
+    gc.freeze()  # what stays is in use: no later search goes through it again
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ const SAMPLES = 7;
 /** Larger than the caches of a GPU; of a processor's too, but there it has to be quick. */
 const COPY_BYTES = 2 ** 28;
 const SOFTWARE_COPY_BYTES = 2 ** 25;
+/** As many as a processor runs that plays a GPU: two thousand took two seconds of its time. */
+const SOFTWARE_WORKGROUPS = 128;
 const TINY_DISPATCHES = 1000;
 const POLICY = { pairs: 1, min_sample_ms: 2, min_quanta: 20, warmup_ms: 100, early_stop_ratio: 3, max_ms: 2000 };
 
@@ -88,16 +90,20 @@ async function bestMs(device, commands) {
 }
 
 /**
- * Ms of one run of a kernel without arguments, such as a peak kernel.
+ * Ms of one run of a peak kernel: one dispatch without arguments. Its workgroups all take the same
+ * time, so on a processor that plays a GPU some of them tell it.
  * @param {GpuDevice} device
  * @param {Uint8Array} bytes its document
  */
 export async function peakMs(device, bytes) {
   const kernel = await new Kernels(device).compile({ workload: "peak", settings: "", panels: [], parallel_extent: 1 }, bytes, 0);
   const scratch = kernel.document.scratch.map((nbytes) => device.createBuffer(nbytes, "peak"));
-  const ms = await bestMs(device, callOf(kernel, [], scratch.map(whole)));
+  const [command] = callOf(kernel, [], scratch.map(whole));
+  const [x, y, z] = command.workgroups;
+  const some = device.info.is_fallback ? Math.min(x, SOFTWARE_WORKGROUPS) : x;
+  const ms = await bestMs(device, [{ ...command, workgroups: [some, y, z] }]);
   for (const buffer of scratch) device.destroyBuffer(buffer);
-  return ms;
+  return (ms * x) / some;
 }
 
 /**
