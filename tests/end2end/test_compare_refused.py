@@ -61,7 +61,7 @@ def model(tmp_path: Path) -> Path:
 def test_the_peer_runs_what_we_refuse_with_both_modules(model: Path, tmp_path: Path) -> None:
     peer, module = fake_peer(tmp_path / "peer", PEER), tmp_path / "turbo.wasm"
     module.write_text("turbo")
-    options = ("--peer-folder", peer, "--seconds", "2", "--cold", "1", "--json")
+    options = ("--peer-folder", peer, "--seconds", "1", "--cold", "1", "--json")
     database = ("--database", tmp_path / "kernels.db", *SANDBOX)
     run = nnjit("compare", model, *options, "--runtime", module, *database)
     assert run.returncode == 1, run.stderr

@@ -12,6 +12,7 @@ it when the one who asked says so or is gone.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import gc
@@ -238,6 +239,8 @@ def _job(job: dict[str, Any], files: Sequence[int]) -> Callable[[], object]:
 
     child.spawned = compile_process  # type: ignore[assignment]
     bridge.spawned = gpu_process  # type: ignore[assignment]
+    # Else a second import would search all that the processes share, and so copy it: 0.5 s.
+    gc.unfreeze = lambda: None
     if job["verb"] == "compile":
         return partial(worker.serve, Connection(files[0]), *job["arguments"])
     if job["verb"] == "gpu":
@@ -253,7 +256,24 @@ def _job(job: dict[str, Any], files: Sequence[int]) -> Callable[[], object]:
     return main
 
 
+def _done(work: Callable[[], object]) -> None:
+    """Ends as a Python does, but takes no module apart: that would copy all that the processes
+    share, which is most of what a short verb costs."""
+    code: object = 0
+    try:
+        work()
+    except SystemExit as end:
+        code = end.code or 0
+        if not isinstance(code, int):
+            raise
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for threads, as Python's own end
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
     # The folder of this file; with PYTHONSAFEPATH it is not the first, which is another checkout's.
     sys.path[:] = [path for path in sys.path if path != os.path.dirname(__file__)]
-    _serve(sys.argv[1])()
+    _done(_serve(sys.argv[1]))

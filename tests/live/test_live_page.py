@@ -45,7 +45,7 @@ def test_a_runtime_is_tuned_while_it_answers(
 ) -> None:
     database = tmp_path / "kernels.db"
     given = [
-        "live", str(dist / NAME), str(model), "--json", "--seconds", "6", "--race", "3",
+        "live", str(dist / NAME), str(model), "--json", "--seconds", "2", "--race", "3",
         "--swaps", "300", "--database", str(database), *(["--no-sandbox"] if is_root() else []),
         *(["--fma"] if fma else []),
     ]  # fmt: skip

@@ -35,6 +35,23 @@ def test_a_command_ends_and_speaks_like_a_fresh_one(words: list[str]) -> None:
     )  # fmt: skip
 
 
+def test_threads_and_what_is_asked_for_the_end_come_before_it() -> None:
+    code = """
+        import atexit, sys, threading, time
+        import loaded
+        atexit.register(print, "the end")
+        threading.Thread(target=lambda: (time.sleep(0.2), print("a thread"))).start()
+        loaded._done(lambda: sys.exit(3))
+    """
+    script = "\n".join(line.strip() for line in code.splitlines())
+    folder = str(Path(loaded.__file__).parent)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": folder},
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (3, "a thread\nthe end\n", "")
+
+
 def test_folder_and_variables_are_those_of_the_caller(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
