@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nnjit_studio.compiler.any_size.inputs import Sizes
 from nnjit_studio.compiler.any_size.probe import Probe, in_whole_steps, sampled
+from nnjit_studio.compiler.any_size.runs.importer import Form
 from nnjit_studio.compiler.any_size.runs.trial import Trial
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model.size import LARGEST, Dim
@@ -17,19 +18,6 @@ _FAR = 64
 _LONG, _PART = 512, 4
 """Samples of a long signal, and the part of one that is none of the shortest."""
 _OUT = "For another one, export with --inputs of that size."
-
-
-@dataclass(frozen=True)
-class Form:
-    """How a model is imported for any size."""
-
-    keeps_ranges: bool = False
-    """Whether a Range over a size is computed with all that follows, where else it is folded."""
-    odd: bool = False
-    """Whether it is imported at odd sizes alone, as far as these may be: the code of windows that
-    look beyond the end of an odd map holds for even ones, whose own leaves its guards out."""
-    joins_apart: bool = False
-    """Whether tensors are joined by kernels of their own."""
 
 
 def ways(

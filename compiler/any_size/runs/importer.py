@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nnjit_studio.compiler.any_size.inputs import Feeds
-from nnjit_studio.compiler.any_size.narrower import Form
 from nnjit_studio.compiler.any_size.runs.trial import Trial
 from nnjit_studio.compiler.importer.buffers import Weights
 from nnjit_studio.compiler.importer.built import BuiltModel
@@ -20,6 +19,19 @@ from nnjit_studio.errors import ModelError, UnsupportedOpError
 from nnjit_studio.model import GivenShapes
 from nnjit_studio.model.feeds import values_of
 from nnjit_studio.support.phases import OnPhase
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a model is imported for any size."""
+
+    keeps_ranges: bool = False
+    """Whether a Range over a size is computed with all that follows, where else it is folded."""
+    odd: bool = False
+    """Whether it is imported at odd sizes alone, as far as these may be: the code of windows that
+    look beyond the end of an odd map holds for even ones, whose own leaves its guards out."""
+    joins_apart: bool = False
+    """Whether tensors are joined by kernels of their own."""
 
 
 @dataclass

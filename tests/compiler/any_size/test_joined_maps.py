@@ -12,8 +12,9 @@ from test_counted import checked
 from test_strides import drawn, feeds_of
 
 from nnjit_studio.compiler.any_size.imported_sizes import sizes_to_import
-from nnjit_studio.compiler.any_size.narrower import Form, narrowed, ways
+from nnjit_studio.compiler.any_size.narrower import narrowed, ways
 from nnjit_studio.compiler.any_size.probe import Probe, in_whole_steps, probe
+from nnjit_studio.compiler.any_size.runs.importer import Form
 from nnjit_studio.model.size import Dim, size
 
 
