@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+import operator
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
@@ -37,6 +39,36 @@ def _with_numbers(tree: Any, values: Iterator[Number]) -> Any:
     if isinstance(tree, int | float) and not isinstance(tree, bool):
         return next(values)
     return tree
+
+
+def template(tree: _T, places: Container[int]) -> Callable[[Mapping[int, Number]], _T]:
+    """The tree as a function of its numbers at some places, in the order of :func:`numbers`; what
+    has none of these is made once."""
+    made = _template(tree, places, itertools.count())
+    return made or (lambda values: tree)
+
+
+def _template(
+    tree: Any, places: Container[int], count: Iterator[int]
+) -> Callable[[Mapping[int, Number]], Any] | None:
+    """None where it stays as it is."""
+    kind: Any = None
+    if isinstance(tree, tuple):
+        parts = tree
+    elif is_dataclass(tree):
+        kind = type(tree)
+        parts = tuple(getattr(tree, name) for name in _names(kind))
+    else:
+        is_number = isinstance(tree, int | float) and not isinstance(tree, bool)
+        if is_number and (place := next(count)) in places:
+            return operator.itemgetter(place)
+        return None
+    pairs = [(_template(part, places, count), part) for part in parts]
+    if not any(made for made, _ in pairs):
+        return None
+    if kind is None:
+        return lambda values: tuple([made(values) if made else part for made, part in pairs])
+    return lambda values: kind(*[made(values) if made else part for made, part in pairs])
 
 
 def skeleton(tree: Any) -> Any:

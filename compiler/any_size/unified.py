@@ -15,7 +15,7 @@ from nnjit_studio.compiler.any_size.constants import Made
 from nnjit_studio.compiler.any_size.fit import Numbers
 from nnjit_studio.compiler.any_size.kernels.several import first
 from nnjit_studio.compiler.any_size.refusal import DIFFERENT_STEPS, refused
-from nnjit_studio.compiler.any_size.tree import Number, numbers, skeleton, with_numbers
+from nnjit_studio.compiler.any_size.tree import Number, numbers, skeleton, template, with_numbers
 from nnjit_studio.compiler.importer.buffers import Weights
 from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.compiler.ir.tensor_ir import Program
@@ -109,7 +109,9 @@ class Unified:
         """The program of a call, by its position among calls, at sizes of the dimensions."""
         program = self.parts.programs[position]
         start = self._starts[position]
-        return lambda sizes: with_numbers(program, self._numbers(sizes, program, start))
+        open_ = {i: n for i, n in enumerate(numbers(program)) if start + i in self.formulas}
+        made = template(program, open_)
+        return lambda sizes: made({i: self._at(start + i, n, sizes) for i, n in open_.items()})
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -117,21 +119,19 @@ class Unified:
         before = (self.parts.plan, *self.parts.programs)
         return list(itertools.accumulate(sum(1 for _ in numbers(part)) for part in before))
 
-    def _numbers(
-        self, sizes: Mapping[str, int], tree: Any = None, start: int = 0
-    ) -> Iterator[Number]:
-        """Floats at several sizes are those of the first."""
-        for place, number in enumerate(numbers(tree or self.parts), start):
-            formula = self.formulas.get(place)
-            if formula is None:
-                yield number
-            elif isinstance(number, int):
-                yield formula.at(sizes)
-            elif place in self.over:
-                yield _f32(quotient(first(formula.at(sizes)), first(self.over[place].at(sizes))))
-            else:
-                n = first(formula.at(sizes))
-                yield _f32(quotient(1, n)) if place in self.inverse else float(n)
+    def _numbers(self, sizes: Mapping[str, int]) -> Iterator[Number]:
+        for place, number in enumerate(numbers(self.parts)):
+            yield self._at(place, number, sizes) if place in self.formulas else number
+
+    def _at(self, place: int, number: Number, sizes: Mapping[str, int]) -> Number:
+        """What is at a place of the parts in the place of a number; floats at several sizes are
+        those of the first."""
+        n = self.formulas[place].at(sizes)
+        if isinstance(number, int):
+            return n
+        if place in self.over:
+            return _f32(quotient(first(n), first(self.over[place].at(sizes))))
+        return _f32(quotient(1, first(n))) if place in self.inverse else float(first(n))
 
 
 def unify(

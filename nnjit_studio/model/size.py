@@ -7,10 +7,9 @@ what is not decided by form may be decided by interval arithmetic over the range
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import total_ordering
+from functools import cached_property, total_ordering
 
 LARGEST = 1 << 30
 """Of a dimension that nobody bounds."""
@@ -135,9 +134,12 @@ class Size:
 
     def at(self, sizes: Mapping[str, int]) -> int:
         """The number at the sizes of its dimensions, by name."""
-        return sum(
-            c * math.prod(_value(atom, sizes) for atom in monomial) for monomial, c in self.terms
-        )
+        return self._at(sizes)
+
+    @cached_property
+    def _at(self) -> Callable[[Mapping[str, int]], int]:
+        """Made once: a bundle's export asks the same size thousands of times."""
+        return eval(f"lambda sizes: {_code(self)}")  # type: ignore[no-any-return]
 
     def bounds(self) -> tuple[int, int]:
         """No size in the ranges of the dimensions is below the first or above the second."""
@@ -225,13 +227,6 @@ def _without_divisions(value: Size) -> Size:
             rest = (value - _of(atom) * c) * by
             return _without_divisions(rest + (atom.a if c < 0 else atom.a - (by - 1)) * c)
     return value
-
-
-def _value(atom: Atom, sizes: Mapping[str, int]) -> int:
-    if isinstance(atom, Dim):
-        return sizes[atom.name]
-    a, b = atom.a.at(sizes), atom.b.at(sizes)
-    return a // b if atom.op == "floordiv" else min(a, b) if atom.op == "min" else max(a, b)
 
 
 def _atom_bounds(atom: Atom) -> tuple[int, int]:

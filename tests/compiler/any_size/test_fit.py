@@ -9,7 +9,7 @@ import numpy as np
 from nnjit_studio.compiler.any_size.fit import Fit, Numbers
 from nnjit_studio.compiler.any_size.kernels.compiled import _Maker
 from nnjit_studio.compiler.any_size.kernels.samples import SMALLEST
-from nnjit_studio.compiler.any_size.tree import numbers, skeleton, with_numbers
+from nnjit_studio.compiler.any_size.tree import numbers, skeleton, template, with_numbers
 from nnjit_studio.compiler.any_size.unified import inverse
 from nnjit_studio.compiler.ir.tensor_ir import Axis, Const, Load, Program, Stage, Store, Var
 from nnjit_studio.model.size import Dim, least, most, size
@@ -89,3 +89,5 @@ def test_a_tree_is_its_skeleton_and_its_numbers() -> None:
     assert skeleton(other) == skeleton(tree)
     assert list(numbers(other)) == [9, 5, 0.25]
     assert with_numbers(other, numbers(tree)) == tree
+    assert list(numbers(template(tree, {1})({1: 5}))) == [8, 5, 0.5]
+    assert template(tree, ())({}) is tree
