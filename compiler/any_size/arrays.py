@@ -22,7 +22,7 @@ from nnjit_studio.compiler.any_size.inputs import (
 )
 from nnjit_studio.compiler.any_size.runs.trial import Trial
 from nnjit_studio.compiler.onnx_file import check
-from nnjit_studio.compiler.onnx_file.ports import dims_of, looked_up
+from nnjit_studio.compiler.onnx_file.ports import dims_of
 from nnjit_studio.errors import UserError
 
 _GUESSES = (16, 64, 224, 512, 3)
@@ -94,10 +94,9 @@ def _with_places(trial: Trial, sizes: dict[str, int]) -> dict[str, int]:
 def _with_lengths(path: Path, trial: Trial, feeds: Feeds) -> Feeds:
     """With as much as there is where whole numbers may tell how much of another input counts, if
     the model runs on that."""
-    ids = looked_up(check.load_model(path).graph)
     told: set[str] = set()
     for name, other, axis in may_be_lengths(trial.inputs, feeds):
-        if name not in ids | told:
+        if name not in trial.places | told:
             given = {**feeds, name: np.full_like(feeds[name], feeds[other].shape[axis])}
             tried = Trial(path, given)
             feeds = given if tried.runs(sizes_of(tried.inputs, given)) else feeds

@@ -17,6 +17,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Var,
 )
 
+BYTES = ("i8", "u8")
 _RANK = ("bool", "u8", "i8", "i32", "i64", "f32")
 
 

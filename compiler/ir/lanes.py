@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nnjit_studio.compiler.ir.affine import Bounds, affine, bounds_of, depends, loads, stride
-from nnjit_studio.compiler.ir.dtypes import computed, dtype_of
+from nnjit_studio.compiler.ir.dtypes import BYTES, computed, dtype_of
 from nnjit_studio.compiler.ir.tensor_ir import (
     COMPARISONS,
     Binary,
@@ -22,8 +22,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 )
 
 _LANE_DTYPES = ("f32", "i32")
-_BYTES = ("u8", "i8")
-_WIDENED = ("bool", *_BYTES)
+_WIDENED = ("bool", *BYTES)
 _BIT_OPS = ("bitand", "bitor", "bitxor")
 _INT_OPS = ("add", "sub", "mul", "min", "max")
 _OF_INTEGERS = ("not", "abs", "neg", "bitnot", "from_bits")
@@ -45,7 +44,7 @@ class Lanes:
         """Whether a store can write four lanes at once."""
         dtype = self.program.buffer(store.buffer).dtype
         return (
-            dtype in (*_LANE_DTYPES, *_BYTES, "f16")
+            dtype in (*_LANE_DTYPES, *BYTES, "f16")
             and self.dtype(store.value) == computed(dtype)
             and stride(store.index, var) == 1
             and self.value(store.value, var)

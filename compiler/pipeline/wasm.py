@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from nnjit_studio.compiler.ir.dtypes import BYTES
 from nnjit_studio.compiler.ir.loop_text import schedule_text
 from nnjit_studio.compiler.ir.loops import Scheduled
 from nnjit_studio.compiler.ir.tensor_ir import Program
@@ -114,7 +115,7 @@ def _fuse(state: _State) -> None:
 
 def _hoist(state: _State) -> None:
     buffers = state.program.buffers
-    of_bytes = any(b.dtype in ("i8", "u8") and not b.constant for b in buffers)
+    of_bytes = any(b.dtype in BYTES and not b.constant for b in buffers)
     hoist_constants(state.function, of_bytes)
 
 

@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 
 from nnjit_studio.compiler.ir.affine import LANES
+from nnjit_studio.compiler.ir.dtypes import BYTES
 from nnjit_studio.compiler.ir.tensor_ir import Axis, Expr, Store
 from nnjit_studio.compiler.recognize.subject import PackedWeight
 from nnjit_studio.space.wasm.dot import DOT_KINDS
 
-BYTES = ("i8", "u8")
 ACCUMULATOR = "$acc"
 """Name of the variable (f32) that stands for the finished sum in the epilogue."""
 

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass, replace
 
 from nnjit_studio.compiler.ir.affine import LinearForm
+from nnjit_studio.compiler.ir.dtypes import BYTES
 from nnjit_studio.compiler.ir.lanes import Lanes
 from nnjit_studio.compiler.ir.tensor_ir import Cast, Const, Load, Program, Store
 from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR
@@ -87,7 +88,7 @@ def recognize_depthwise_bytes(program: Program) -> DepthwiseBytes | None:
     if len(wide) != 1 or len(held) != 1 or program.buffer(target.buffer).dtype != "i32":
         return None
     data, weights = program.buffer(wide[0].buffer), program.buffer(held[0].buffer)
-    if data.dtype not in ("i8", "u8") or (weights.dtype, weights.constant) != ("i32", True):
+    if data.dtype not in BYTES or (weights.dtype, weights.constant) != ("i32", True):
         return None
     if len(weights.shape) not in (2, 3) or len(data.shape) != len(weights.shape) + 1:
         return None

@@ -12,8 +12,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from nnjit_studio.compiler.ir.affine import linear_expr, linear_form, rewrite
+from nnjit_studio.compiler.ir.dtypes import BYTES
 from nnjit_studio.compiler.ir.tensor_ir import Axis, Expr, Load, Program, Store, Var
-from nnjit_studio.compiler.recognize.contraction import BYTES, Contraction, Operand
+from nnjit_studio.compiler.recognize.contraction import Contraction, Operand
 from nnjit_studio.compiler.recognize.labels import epilogue_labels
 from nnjit_studio.compiler.recognize.subject import remembered
 from nnjit_studio.compiler.recognize.sums import (

@@ -26,6 +26,7 @@ from nnjit_studio.compiler.ir.affine import (
     rewrite,
     variables,
 )
+from nnjit_studio.compiler.ir.dtypes import BYTES
 from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
     Binary,
@@ -182,7 +183,7 @@ def _int8(program: Program, target: Load, factors: list[Expr]) -> Quantised | No
         return None
     a, b = sorted(operands, key=lambda load: program.buffer(load.buffer).constant)
     weight = program.buffer(b.buffer)
-    if program.buffer(a.buffer).dtype not in ("u8", "i8") or weight.dtype not in ("u8", "i8"):
+    if program.buffer(a.buffer).dtype not in BYTES or weight.dtype not in BYTES:
         return None
     if not weight.constant or len(weight.shape) != 3 or weight.shape[2] != INT8_IN_WORD:
         return None

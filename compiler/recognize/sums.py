@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from nnjit_studio.compiler.ir.affine import LinearForm, linear_expr, linear_form, rewrite, walk
+from nnjit_studio.compiler.ir.dtypes import BYTES
 from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
     Binary,
@@ -23,7 +24,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Store,
     Var,
 )
-from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR, BYTES
+from nnjit_studio.compiler.recognize.contraction import ACCUMULATOR
 
 
 @dataclass(frozen=True)

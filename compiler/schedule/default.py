@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nnjit_studio.compiler.ir.affine import LANES, loads
+from nnjit_studio.compiler.ir.affine import LANES
 from nnjit_studio.compiler.ir.loops import (
     BEGIN,
     END,
@@ -20,6 +20,7 @@ from nnjit_studio.compiler.ir.loops import (
     When,
     has_turns,
 )
+from nnjit_studio.compiler.ir.numbers_in_front import numbers_in_front
 from nnjit_studio.compiler.ir.rewrite import (
     int32,
     plus,
@@ -37,7 +38,6 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Program,
     Store,
     Var,
-    stage_expressions,
 )
 from nnjit_studio.compiler.ir.tensor_ir import Statement as Step
 from nnjit_studio.compiler.schedule.default_plan import NEUTRAL, StagePlan, plans_of, reduction
@@ -46,8 +46,6 @@ from nnjit_studio.compiler.schedule.padding import padded
 PARALLEL = "$p"
 BLOCK = 1024
 """Elements of a one-dimensional stage that one parallel step covers."""
-MOST_AHEAD = 512
-"""Elements that each thread may read ahead of its own work."""
 _ACCUMULATORS = 4  # independent sums that hide the latency of an addition
 _EXTREMES = {"min": "pmin", "max": "pmax"}
 
@@ -91,26 +89,6 @@ def in_order(program: Program, first: int = 0) -> list[Statement]:
     """
     plans = (replace(plan, number=first + plan.number) for plan in plans_of(program)[0])
     return [s for plan in plans for s in _nest(plan, plan.spatial)]
-
-
-def numbers_in_front(program: Program) -> int:
-    """How many stages in front compute one number each, of inputs.
-
-    Around bytes also of few elements, and of numbers before them: those are a scale and its zero
-    point, which all who make the bytes need.
-    """
-    known = {b.name for b in program.buffers if b.role == "input"}
-    chained, points = any(b.dtype in ("i8", "u8") for b in program.buffers), 0
-    for count, stage in enumerate(program.stages):
-        read = {load.buffer for e in stage_expressions(stage) for load in loads(e)}
-        written = {store.buffer for store in (*stage.init, *stage.body)}
-        points += math.prod(stage.extents.values())
-        own = written if chained else set()
-        axes = [a for a in stage.axes if a.kind == "spatial" or not chained]
-        if axes or stage.steps or points > MOST_AHEAD or not known | own >= read:
-            return count
-        known |= own
-    return len(program.stages)
 
 
 def _blocked(plan: StagePlan) -> Scheduled:

@@ -12,6 +12,7 @@ for a step, the other is loaded one by one; its space counts them so
 from __future__ import annotations
 
 from nnjit_studio.compiler.ir.affine import LANES, Affine, linear_expr
+from nnjit_studio.compiler.ir.dtypes import BYTES
 from nnjit_studio.compiler.ir.loops import (
     Assign,
     AssignVector,
@@ -26,7 +27,7 @@ from nnjit_studio.compiler.ir.loops import (
 )
 from nnjit_studio.compiler.ir.rewrite import int32, plus, times
 from nnjit_studio.compiler.ir.tensor_ir import Binary, Cast, Const, Expr, Load, Program, Var
-from nnjit_studio.compiler.recognize.contraction import BYTES, Contraction, terms
+from nnjit_studio.compiler.recognize.contraction import Contraction, terms
 from nnjit_studio.compiler.schedule.decoded_panels import (
     PANELS,
     PART,

@@ -86,7 +86,9 @@ class Trial:
         self._doubt_names()
         self.lengths = lengths_of(self.inputs, feeds)
         """Inputs that grow with an axis of another one."""
-        self.keep(looked_up(model.graph))
+        self.places = looked_up(model.graph)
+        """Tensors of places in a table."""
+        self.keep(self.places)
 
     def _shapes_of(self, names: Sequence[str]) -> Shapes:
         """Of tensors at the sizes at hand; none where the model does not run on these."""

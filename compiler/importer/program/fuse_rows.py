@@ -15,9 +15,7 @@ from nnjit_studio.compiler.recognize.made_row import made_row
 from nnjit_studio.compiler.recognize.quantised import Quantised, recognize_blocks
 from nnjit_studio.compiler.templates import on_gpu
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, Origin, ProgramCall
-
-_MOST_BUFFERS = 8
-"""Those of a dispatch that every GPU can bind."""
+from nnjit_studio.compiler.wgsl.core.groups import MAX_BUFFERS
 
 
 def fuse_rows(calls: ImportedCalls, root: Mapping[str, str]) -> ImportedCalls:
@@ -65,7 +63,7 @@ def _with_row(maker: ProgramCall, call: ProgramCall, product: Quantised) -> Prog
     program = joined(maker.program, call.program, {product.contraction.a.buffer})
     found = recognize_blocks(program)
     bound = sum(b.role in ("input", "output") for b in program.buffers)
-    if found is None or found.row is None or bound > _MOST_BUFFERS:
+    if found is None or found.row is None or bound > MAX_BUFFERS:
         return None
     if not on_gpu(program):  # what is not made for vectors, such as rounding
         return None

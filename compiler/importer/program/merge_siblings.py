@@ -13,14 +13,13 @@ from dataclasses import replace
 from nnjit_studio.compiler.importer.program.fuse_pointwise import is_pointwise, renamed
 from nnjit_studio.compiler.ir.tensor_ir import Buffer, Program
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, Origin, ProgramCall, Value
+from nnjit_studio.compiler.wgsl.core.groups import MAX_BUFFERS
 
 MOST_ELEMENTS = 1 << 16
 """Of a result; larger ones are worth a kernel of their own."""
 MOST_OF_A_WORKGROUP = 1 << 11
 """Elements of all results, where their extents differ: on a GPU a workgroup makes them."""
 _FLOATS = ("f32", "f16")
-_MOST_BUFFERS = 8
-"""Those of a dispatch that every GPU can bind."""
 
 
 def merge_siblings(calls: ImportedCalls, root: Mapping[str, str]) -> ImportedCalls:
@@ -58,7 +57,7 @@ def _joins(run: Sequence[ProgramCall], call: ProgramCall, root: Mapping[str, str
     common = any(v.constant is None for name, v in read.items() if name in given)
     apart = made.isdisjoint(root.get(name, name) for name in read)
     buffers = len(given | read.keys()) + len(made) + len(call.outputs)
-    return common and apart and buffers <= _MOST_BUFFERS
+    return common and apart and buffers <= MAX_BUFFERS
 
 
 def _is_small(call: ProgramCall) -> bool:

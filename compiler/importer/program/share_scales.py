@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nnjit_studio.compiler.ir.affine import rewrite, walk
+from nnjit_studio.compiler.ir.dtypes import BYTES
 from nnjit_studio.compiler.ir.rewrite import map_stores
 from nnjit_studio.compiler.ir.tensor_ir import (
     Binary,
@@ -30,7 +31,6 @@ from nnjit_studio.compiler.ir.tensor_ir import (
 from nnjit_studio.compiler.recognize.quantised import recognize_blocks
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
 
-_BYTES = ("i8", "u8")
 _EXACT = 1 << 24
 """Whole numbers below it are exact in float32, which the weight holds."""
 
@@ -77,7 +77,7 @@ def _form(program: Program) -> _Form | None:
         for e in walk(expr)
         if isinstance(e, Cast)
     }
-    quantised = casts.intersection(_BYTES) or any(b.dtype in _BYTES for b in program.buffers)
+    quantised = casts.intersection(BYTES) or any(b.dtype in BYTES for b in program.buffers)
     if not quantised or any(stage.steps for stage in program.stages):
         return None
     if (product := recognize_blocks(program)) is not None and product.row is not None:

@@ -18,6 +18,8 @@ from dataclasses import dataclass, replace
 
 from nnjit_studio.compiler.ir.affine import affine, bounds_of, loads, rewrite, stride, variables
 from nnjit_studio.compiler.ir.apart import Walk, stay_apart
+from nnjit_studio.compiler.ir.dtypes import BYTES
+from nnjit_studio.compiler.ir.numbers_in_front import MOST_AHEAD
 from nnjit_studio.compiler.ir.rewrite import int32, loops_in, map_steps, substitute
 from nnjit_studio.compiler.ir.tensor_ir import Axis, Expr, Load, Program, Store, Var
 from nnjit_studio.compiler.recognize.recurrent import widest
@@ -40,8 +42,6 @@ MAX_TEAM = 256
 """Threads of a workgroup, by WebGPU's default limits."""
 ROW_BYTES = 8192
 """Workgroup memory for rows between stages; half of WebGPU's default limit."""
-MOST_AHEAD = 512
-"""Elements that each workgroup may read ahead of its own work."""
 _ENOUGH_ROWS = 32
 _SMALL_ROW = 1 << 13  # elements that one workgroup may work through, however few there are
 _ENOUGH_THREADS = 1 << 14
@@ -133,7 +133,7 @@ def _with_ahead(program: Program, groups: list[Group]) -> list[Group]:
 
     A dispatch of its own takes longer than it does in each workgroup.
     """
-    if len(groups) < 2 or not any(b.dtype in ("i8", "u8") for b in program.buffers):
+    if len(groups) < 2 or not any(b.dtype in BYTES for b in program.buffers):
         return groups
     first, second, *rest = groups
     numbers = not any(n.spatial or n.steps for n in first.nests)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from nnjit_studio.compiler.ir.affine import loads, rewrite, variables, walk
-from nnjit_studio.compiler.ir.dtypes import dtype_of
+from nnjit_studio.compiler.ir.dtypes import BYTES, dtype_of
 from nnjit_studio.compiler.ir.in_place import in_place
 from nnjit_studio.compiler.ir.rewrite import int32, times
 from nnjit_studio.compiler.ir.tensor_ir import (
@@ -73,7 +73,7 @@ def prepare(program: Program, rows: frozenset[str] | None = None) -> Prepared:
         When a stage needs more buffers than a dispatch may bind.
     """
     names = {b.name: f"a{i}" for i, b in enumerate(program.buffers)}
-    if any(b.dtype in ("i8", "u8") for b in program.buffers):
+    if any(b.dtype in BYTES for b in program.buffers):
         program = without_vectors(program)  # else a dispatch each
     shared = in_place(program)
     if shared:

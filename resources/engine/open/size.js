@@ -92,7 +92,7 @@ export function checkDims(plan, dims) {
   for (const { name, low, high, step } of plan.dims) {
     const n = dims[name];
     if (!(Number.isSafeInteger(n) && n >= low && n <= high && n % step === 0))
-      throw new EngineError(`The dimension ${name} is ${n}; the model takes ${rangeText({ low, high, step })}.`, "README.txt tells of sizes.");
+      throw new EngineError(`The dimension ${name} is ${n}; the model takes ${rangeText({ low, high, step })}.`, "README.txt lists the sizes.");
   }
 }
 
@@ -105,5 +105,5 @@ export function rangeText({ low, high, step }) {
 /** @param {OpenPlan} plan @param {Dims} dims */
 function sizesText({ dims: open }, dims) {
   const known = open.filter(({ name }) => name in dims).map(({ name }) => `${name} is ${dims[name]}`);
-  return known.length ? `By the inputs before, ${known.join(" and ")}.` : "README.txt tells of sizes.";
+  return known.length ? `By the inputs before, ${known.join(" and ")}.` : "README.txt lists the sizes.";
 }

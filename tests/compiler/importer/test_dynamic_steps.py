@@ -18,6 +18,7 @@ from run_plan_wgsl import run_by_documents
 
 from nnjit_studio.compiler.importer import BuiltModel, import_model
 from nnjit_studio.compiler.ir.in_place import in_place
+from nnjit_studio.compiler.ir.numbers_in_front import numbers_in_front
 from nnjit_studio.compiler.ir.tensor_ir import (
     Axis,
     Buffer,
@@ -30,7 +31,7 @@ from nnjit_studio.compiler.ir.tensor_ir import (
     Var,
 )
 from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl
-from nnjit_studio.compiler.schedule.default import numbers_in_front, schedule_default
+from nnjit_studio.compiler.schedule.default import schedule_default
 from nnjit_studio.compiler.tvm_adapter.quantised import Moved
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument
 from nnjit_studio.records import GPU_TIERS, TIERS

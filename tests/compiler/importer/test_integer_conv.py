@@ -15,8 +15,9 @@ from onnx import TensorProto, helper, numpy_helper
 from run_plan import run_by_kernels
 
 from nnjit_studio.compiler.importer import BuiltModel, import_model
+from nnjit_studio.compiler.ir.numbers_in_front import numbers_in_front
 from nnjit_studio.compiler.pipeline.wasm import compile_program
-from nnjit_studio.compiler.schedule.default import numbers_in_front, schedule_default
+from nnjit_studio.compiler.schedule.default import schedule_default
 from nnjit_studio.compiler.templates import match
 from nnjit_studio.records import TIERS, DeviceProfile
 from nnjit_studio.records.quantised import DEPTHWISE_INT8, MATMUL_INT8

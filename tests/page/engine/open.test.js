@@ -95,8 +95,8 @@ test("sizes that the model does not take are refused with a sentence, and the se
   ]))
     assert.throws(() => engine.infer([x(shape, 3)]), told);
   const hint = (/** @type {RegExp} */ told) => (/** @type {any} */ e) => told.test(e.hint);
-  assert.throws(() => engine.infer([x([3], 3)]), hint(/README\.txt tells of sizes/)); // which says what was kept, and why
-  assert.throws(() => engine.infer([x([1, 0], 3)]), hint(/README\.txt tells of sizes/));
+  assert.throws(() => engine.infer([x([3], 3)]), hint(/README\.txt lists the sizes/)); // which says what was kept, and why
+  assert.throws(() => engine.infer([x([1, 0], 3)]), hint(/README\.txt lists the sizes/));
   assert.throws(() => engine.infer([]), /"x" is missing/);
   assert.throws(() => engine.infer([x([1, 5], 3)]), /12 bytes, its shape needs 20/);
   assert.deepEqual(floats(engine.infer([x([1, 3], 3)]).outputs[0].data), [0, 4, 8]);

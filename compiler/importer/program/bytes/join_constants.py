@@ -17,9 +17,8 @@ from nnjit_studio.compiler.ir.tensor_ir import Buffer, Cast, Expr, Load, Program
 from nnjit_studio.compiler.recognize.depthwise_bytes import recognize_depthwise_bytes
 from nnjit_studio.compiler.recognize.quantised import recognize_int8
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, Value
+from nnjit_studio.compiler.wgsl.core.groups import MAX_BUFFERS
 
-_MOST_BUFFERS = 8
-"""Those of a dispatch that every GPU can bind."""
 _MOST_ELEMENTS = 1 << 14
 """Of a constant that is joined."""
 _EXACT = 1 << 24
@@ -35,7 +34,7 @@ def join_constants(calls: ImportedCalls) -> ImportedCalls:
 def _joined(call: ProgramCall, number: int) -> ProgramCall:
     program = call.program
     bound = sum(b.role in ("input", "output") for b in program.buffers)
-    if bound < _MOST_BUFFERS:
+    if bound < MAX_BUFFERS:
         return call
     if (product := recognize_int8(program)) is not None:
         weight = product.packed.buffer
@@ -43,7 +42,7 @@ def _joined(call: ProgramCall, number: int) -> ProgramCall:
         weight, bound = conv.weights, bound + 1  # of its sums
     else:
         return call
-    if bound <= _MOST_BUFFERS:
+    if bound <= MAX_BUFFERS:
         return call
     pairs = list(zip(program.buffers, call.inputs, strict=False))
     small = [(b, v) for b, v in pairs if b.name != weight and _is_small(v)]

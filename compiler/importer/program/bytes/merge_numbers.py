@@ -11,14 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nnjit_studio.compiler.importer.program.merge_siblings import in_one
+from nnjit_studio.compiler.ir.dtypes import BYTES
 from nnjit_studio.compiler.templates import match
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall
+from nnjit_studio.compiler.wgsl.core.groups import MAX_BUFFERS
 
-MOST_POINTS = 1 << 12
+_MOST_POINTS = 1 << 12
 """That such a call may walk over: a few microseconds of one thread."""
-_BYTES = ("i8", "u8")
-_MOST_BUFFERS = 8
-"""Those of a dispatch that every GPU can bind."""
 
 
 @dataclass
@@ -72,7 +71,7 @@ def _around_bytes(calls: Sequence[ProgramCall]) -> set[int]:
         id(call): {v.name for v in (*call.inputs, *call.outputs) if math.prod(v.shape) == 1}
         for call in numbers
     }
-    found = {id(c) for c in numbers if any(b.dtype in _BYTES for b in c.program.buffers)}
+    found = {id(c) for c in numbers if any(b.dtype in BYTES for b in c.program.buffers)}
     count = 0
     while count < len(found):
         count = len(found)
@@ -89,11 +88,11 @@ def _is_number(call: ProgramCall) -> bool:
     if not {b.role for b in program.buffers} <= {"input", "output", "workspace"}:
         return False
     points = sum(math.prod(s.extents.values()) for s in stages)
-    return points <= MOST_POINTS and match(program) is None
+    return points <= _MOST_POINTS and match(program) is None
 
 
 def _fits(line: Sequence[ProgramCall], call: ProgramCall) -> bool:
     """Whether a GPU can bind what all of them read, and what they make for others at most."""
     given = {v.name for c in (*line, call) for v in c.inputs}
     made = {v.name for c in (*line, call) for v in c.outputs}
-    return len(given - made) + len(made - given) + 1 < _MOST_BUFFERS
+    return len(given - made) + len(made - given) + 1 < MAX_BUFFERS

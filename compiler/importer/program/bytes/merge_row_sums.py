@@ -11,12 +11,12 @@ from dataclasses import replace
 
 from nnjit_studio.compiler.importer.program.fuse_pointwise import is_pointwise, renamed
 from nnjit_studio.compiler.ir.affine import loads
+from nnjit_studio.compiler.ir.dtypes import BYTES
 from nnjit_studio.compiler.ir.tensor_ir import Program
 from nnjit_studio.compiler.schedule.default import schedule_default
 from nnjit_studio.compiler.templates import match
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, Origin, ProgramCall
 
-_BYTES = ("i8", "u8")
 _ENOUGH = 64
 """Parallel steps that keep any number of threads busy."""
 
@@ -52,7 +52,7 @@ def merge_row_sums(calls: ImportedCalls, root: Mapping[str, str]) -> ImportedCal
 
 
 def _makes_rows(call: ProgramCall) -> bool:
-    bytes_alone = len(call.outputs) == 1 and call.outputs[0].dtype in _BYTES
+    bytes_alone = len(call.outputs) == 1 and call.outputs[0].dtype in BYTES
     return bytes_alone and is_pointwise(call.program) and match(call.program) is None
 
 
@@ -62,7 +62,7 @@ def _is_sum(call: ProgramCall) -> bool:
         return False
     (stage,) = program.stages
     read = [e.buffer for s in stage.body for e in loads(s.value)]
-    of_bytes = program.buffers[0].dtype in _BYTES and call.inputs[0].constant is None
+    of_bytes = program.buffers[0].dtype in BYTES and call.inputs[0].constant is None
     return bool(stage.init) and of_bytes and program.buffers[0].name in read
 
 

@@ -11,14 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from nnjit_studio.compiler.importer.program.merge_siblings import in_one
+from nnjit_studio.compiler.ir.dtypes import BYTES
+from nnjit_studio.compiler.ir.numbers_in_front import numbers_in_front
 from nnjit_studio.compiler.ir.tensor_ir import Program
-from nnjit_studio.compiler.schedule.default import numbers_in_front, schedule_default
+from nnjit_studio.compiler.schedule.default import schedule_default
 from nnjit_studio.compiler.templates import match
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall
-
-_BYTES = ("i8", "u8")
-_MOST_BUFFERS = 8
-"""Those of a dispatch that every GPU can bind."""
+from nnjit_studio.compiler.wgsl.core.groups import MAX_BUFFERS
 
 
 def numbers_ahead(calls: ImportedCalls, root: Mapping[str, str]) -> ImportedCalls:
@@ -56,7 +55,7 @@ def _computes_numbers(call: ProgramCall) -> bool:
 
 def _makes_bytes(call: ProgramCall) -> bool:
     program = call.program
-    bytes_first = call.outputs[0].dtype in _BYTES and bool(program.stages)
+    bytes_first = call.outputs[0].dtype in BYTES and bool(program.stages)
     return bytes_first and not any(s.steps for s in program.stages) and match(program) is None
 
 
@@ -64,7 +63,7 @@ def _joined(numbers: ProgramCall, call: ProgramCall, read: set[str]) -> ProgramC
     run: Sequence[ProgramCall] = (numbers, call)
     one = in_one(run, call.program.name, read | {v.name for v in call.outputs})
     bound = sum(b.role in ("input", "output") for b in one.program.buffers)
-    if bound > _MOST_BUFFERS or not _as_many_threads(one.program, call.program):
+    if bound > MAX_BUFFERS or not _as_many_threads(one.program, call.program):
         return None
     return _bytes_first(one, len(call.outputs))
 
