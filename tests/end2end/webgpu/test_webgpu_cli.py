@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from nnjit_command import LONG_S, SANDBOX, json_lines, nnjit, nnjit_here
+from nnjit_command import LONG_S, SANDBOX, events_until, json_lines, nnjit, nnjit_here
 from static_server import serve
 
 from nnjit_studio.engine.browsers import browsers
@@ -88,15 +88,25 @@ def on_gpu(target: str, database: Path) -> list[Any]:
     return ["--target", target, "--gpu", "software", "--json", "--database", database, *SANDBOX]
 
 
+def some_measured(events: list[dict[str, Any]]) -> bool:
+    """Rounds of each product are done, so the database has rows."""
+    return sum(e["event"] == "round" for e in events) >= 4
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_model_is_tuned_and_runs_as_in_onnx_runtime(
     target: str, small: Path, folder: Path
 ) -> None:
     skip_what_is_not_here(target)
     given = on_gpu(target, folder / f"{target}.db")
-    events = json_lines(nnjit("tune", small, "--backend", "webgpu", "--seconds", 8, *given))
+    words = ["tune", small, "--backend", "webgpu", "--seconds", LONG_S, *given]
+    events, code = events_until(some_measured, *words)
     summary = events[-1]
-    assert summary["event"] == "summary" and summary["target"]["target"] == LABELS[target]
+    assert (
+        code == 0
+        and summary["event"] == "summary"
+        and summary["target"]["target"] == LABELS[target]
+    )
     assert "software, no GPU" in summary["target"]["adapter"]
     assert summary["target"]["tier"] in ("wgsl", "wgsl-subgroups")
     measured = [e for e in events if e["event"] == "measured"]
