@@ -3,5 +3,5 @@
 COMPILER_VERSION = "20"
 """Raised with every change that alters the bytes of some kernel."""
 
-GPU_COMPILER_VERSION = "15"
+GPU_COMPILER_VERSION = "16"
 """The same for kernels of the GPU tiers."""

@@ -243,7 +243,7 @@ fn trunc_div(a: i32, b: i32) -> i32 {
 }
 fn trunc_mod(a: i32, b: i32) -> i32 {
   if (b == 0 || b == -1) { return 0; }
-  return a % b;
+  return a - a / b * b;
 }
 fn floor_div(a: i32, b: i32) -> i32 {
   let q = trunc_div(a, b);

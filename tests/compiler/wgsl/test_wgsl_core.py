@@ -24,6 +24,7 @@ from nnjit_studio.compiler.oracle.fixture import make_fixture
 from nnjit_studio.compiler.pipeline import wgsl as pipeline
 from nnjit_studio.compiler.pipeline.wgsl import WGSL_PASSES, compile_wgsl
 from nnjit_studio.compiler.wgsl.core.document import KernelDocument
+from nnjit_studio.compiler.wgsl.core.functions import SOURCES
 from nnjit_studio.compiler.wgsl.core.peak import copy_document, peak_document
 from nnjit_studio.errors import CompileError, UserError
 from nnjit_studio.records import GPU_TIERS
@@ -183,3 +184,8 @@ def test_text_after_pass(name: str, position: int, golden: Callable[[str, str], 
     step = WGSL_PASSES[position]
     artifact = compile_wgsl(GOLDEN[name], None, "wgsl-subgroups", dump_after=step)
     golden(f"{name}.{position}.{step}.txt", artifact.dump)
+
+
+def test_no_function_asks_for_the_remainder_of_numbers_that_may_be_negative() -> None:
+    """Vulkan leaves it undefined, and wgpu-native hands it over as it is."""
+    assert not [name for name, source in SOURCES.items() if "%" in source]
