@@ -46,6 +46,8 @@ def fresh(plan: Plan) -> dict[PlanStep, Fresh]:
     for step in plan.steps:
         if step.loop:
             known |= _given(step.loop, known)
+        if step.op == "end":
+            known.update(step.args)
         if step.op == "call":
             first = [place for place in dict.fromkeys(step.args) if place not in known]
             known.update(first)

@@ -94,7 +94,18 @@ def loop(folder: Path) -> Path:
     return written(folder, nodes, {"y": 3, "last": 2}, x=["n", *STATE])
 
 
-@pytest.mark.parametrize("made", [lambda f: scan(f, 0), lambda f: scan(f, 1), loop])
+def read_behind(folder: Path) -> Path:
+    """A kernel behind the loop reads what it carried."""
+    body = helper.make_graph(
+        [*GATHERED, *STEP, *GOES_ON], "body", [*LOOP, port("h", FLOAT, STATE)],
+        [port("goes_on", BOOL, []), port("next", FLOAT, STATE)],
+    )  # fmt: skip
+    behind = node("MatMul", ["last", "u"], ["y"])
+    nodes = [*COUNT, node("Loop", ["count", "", "h0"], ["last"], body=body), behind]
+    return written(folder, nodes, {"y": 2}, x=["n", *STATE])
+
+
+@pytest.mark.parametrize("made", [lambda f: scan(f, 0), lambda f: scan(f, 1), loop, read_behind])
 def test_rows_are_read_and_written_at_any_length(tmp_path: Path, made: Any) -> None:
     path = made(tmp_path)
     plan = imported(path, tmp_path, x=rand(5, *STATE))
