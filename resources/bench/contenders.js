@@ -1,5 +1,5 @@
 /** Ours and the peers, each called the way its documentation tells a page to. */
-import { compiled } from "./litert.js";
+import { callOn, compiled } from "./litert.js";
 import { loadScripts, NODE_MODULES, versionsOf } from "./page.js";
 import { onnxRuntimeLoaded, openOnnxRuntime, openOurs } from "./sessions.js";
 
@@ -71,28 +71,30 @@ async function startTensorFlow(threads) {
 /** @param {Shape} shape @param {number} threads @returns {Promise<Contender>} */
 export async function tensorFlow(shape, threads) {
   if (!tf) await startTensorFlow(threads);
-  const tensors = shape.inputs.map((i) => tf.tensor(i.data, i.dims, "float32"));
+  const tensor = (/** @type {Input} */ i) => tf.tensor(i.data, i.dims, "float32");
+  const kept = shape.inputs.map((i) => i.constant && tensor(i));
+  const product = () => expression(shape.epilogue, shape.inputs.map((i, at) => kept[at] || tensor(i)));
   return {
     name: "tfjs",
     // asked for two on a machine of two cores it runs on one
     threads: tf.wasm.getThreadsCount(),
     call: async () => {
-      const result = tf.tidy(() => expression(shape.epilogue, tensors));
+      const result = tf.tidy(product);
       const [first] = result.dataSync();
       result.dispose();
       return first;
     },
-    output: async () => expression(shape.epilogue, tensors).dataSync(),
-    release: () => tf.dispose(tensors),
+    output: async () => tf.tidy(() => product().dataSync()),
+    release: () => tf.dispose(kept.filter(Boolean)),
   };
 }
 
 /** @param {Shape} shape @param {number} threads @returns {Promise<Contender>} */
 export async function liteRt(shape, threads) {
   const { litert, program } = await compiled(shape.tflite, threads);
-  const given = variable(shape).map((i) => new litert.Tensor(i.data, i.dims));
+  const given = variable(shape).map((i) => /** @type {[Float32Array, number[]]} */ ([i.data, i.dims]));
   const run = async () => {
-    const [output] = await program.run(given);
+    const [output] = await callOn(litert, program, given);
     const data = await output.data();
     output.delete();
     return data;
@@ -102,7 +104,7 @@ export async function liteRt(shape, threads) {
     threads,
     call: async () => (await run())[0],
     output: run,
-    release: () => [program, ...given].forEach((held) => held.delete()),
+    release: () => program.delete(),
   };
 }
 

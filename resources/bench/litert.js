@@ -25,6 +25,21 @@ export async function compiled(model, threads) {
 }
 
 /**
+ * One call on new numbers, for which LiteRT.js's documentation makes tensors: a copy into its
+ * memory, as it is part of a run of ours and of ONNX Runtime's.
+ * @param {any} litert
+ * @param {any} program
+ * @param {[data: any, dims: readonly number[]][]} inputs
+ * @returns {Promise<any[]>} its results, still to be deleted
+ */
+export async function callOn(litert, program, inputs) {
+  const tensors = inputs.map(([data, dims]) => new litert.Tensor(data, dims));
+  const results = await program.run(tensors);
+  for (const tensor of tensors) tensor.delete();
+  return results;
+}
+
+/**
  * @param {string} model address of the .tflite file
  * @param {number} threads
  * @param {Port[]} outputs names and sizes that the .onnx file has
@@ -35,13 +50,13 @@ export async function openLiteRt(model, threads, outputs) {
   const wanted = program.getInputDetails();
   const places = pairs(program.getOutputDetails(), outputs, "output");
   const run = async (/** @type {Record<string, any>} */ feeds) => {
-    const results = await program.run(wanted.map((/** @type {Detail} */ detail) => feeds[detail.name]));
+    const results = await callOn(litert, program, wanted.map((/** @type {Detail} */ detail) => feeds[detail.name]));
     const named = outputs.map(async ({ name }, i) => [name, { data: await results[places[i]].data(), dispose: () => results[places[i]].delete() }]);
     return Object.fromEntries(await Promise.all(named));
   };
   const feeds = (/** @type {Input[]} */ inputs) => {
     const order = pairs(wanted, inputs, "input");
-    return Object.fromEntries(inputs.map((input, i) => [wanted[order[i]].name, new litert.Tensor(numbers(input, wanted[order[i]]), input.dims)]));
+    return Object.fromEntries(inputs.map((input, i) => [wanted[order[i]].name, [numbers(input, wanted[order[i]]), input.dims]]));
   };
   return { session: { run, release: () => program.delete() }, feeds, threads };
 }

@@ -70,7 +70,8 @@ def kernels(
 
     All are called as a page would call them: our session's and ONNX Runtime's
     `await session.run(feeds)`, TensorFlow.js's `tf.matMul` with `dataSync`, LiteRT.js's
-    `await model.run(tensors)` (Wasm only; its .tflite files are written here).
+    `await model.run(tensors)` (Wasm only; its .tflite files are written here). All get their
+    inputs anew in each call: tensors of the last two are made in it.
     On webgpu: GPU time by timestamps around each compute pass, one product per submit and
     many per pass, and the page's time of the same calls.
     """

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { pairs } from "../../../resources/bench/litert.js";
+import { callOn, pairs } from "../../../resources/bench/litert.js";
 
 const detail = (name, ...shape) => ({ name, shape: Int32Array.from(shape), dtype: "int32" });
 const port = (name, ...dims) => ({ name, dims });
@@ -16,4 +16,24 @@ test("two ports of one size are two places", () => {
 
 test("a layout that is not the model's is refused in a sentence", () => {
   assert.throws(() => pairs([detail("image", 1, 8, 8, 3)], [port("image", 1, 3, 8, 8)], "input"), /no input of 1x3x8x8 for image/);
+});
+
+test("each call makes tensors of its numbers, as each of ours copies them, and gives them up", async () => {
+  const [made, deleted] = [[], []];
+  class Tensor {
+    constructor(data, dims) {
+      Object.assign(this, { data: data.slice(), dims });
+      made.push(this);
+    }
+    delete() {
+      deleted.push(this);
+    }
+  }
+  const program = { run: async ([a, b]) => [a.data[0] + b.data[0]] };
+  const numbers = [new Float32Array([1]), new Float32Array([2])];
+  const call = () => callOn({ Tensor }, program, numbers.map((data) => [data, [1]]));
+  assert.deepEqual(await call(), [3]);
+  numbers[0][0] = 5;
+  assert.deepEqual(await call(), [7]);
+  assert.deepEqual([made.length, deleted], [4, made]);
 });
