@@ -270,7 +270,7 @@ def _opened(
             continue
         way = replace(importer, form=form)
         try:
-            bounds, unified, relied = _unified(way, trial, narrow, feeds)
+            bounds, unified, relied = _unified_or_apart(way, trial, narrow, feeds)
             result = made(_Variant(trial, bounds, unified, {n: values[n] for n in relied}))
         except ModelError as error:
             if isinstance(error, UnsupportedOpError) and not (first or trial.doubtful):
@@ -297,6 +297,22 @@ def _atoms(fit: Fit, at: Sequence[Sizes]) -> dict[Vector, Size]:
     for formula in (*fit.formulas, *fit.seen):
         atoms.setdefault(tuple(formula.at(sizes) for sizes in at), formula)
     return atoms
+
+
+def _unified_or_apart(
+    importer: Importer, trial: Trial, found: Probe, feeds: Feeds
+) -> tuple[Probe, Unified, frozenset[str]]:
+    """As :func:`_unified`; where that is refused and numbers around bytes are part of other calls,
+    without these, since how large such a part may be depends on sizes."""
+    try:
+        return _unified(importer, trial, found, feeds)
+    except UnsupportedOpError:
+        raise
+    except ModelError:
+        if not importer.merges:
+            raise
+    importer.form = replace(importer.form, numbers_apart=True)
+    return _unified(importer, trial, found, feeds)
 
 
 def _unified(

@@ -49,6 +49,8 @@ FEWEST_STEPS = 2
 """Of a recurrent layer, from which on a loop is faster than kernels for each step in Wasm."""
 MOST_LAID_OUT = 128
 """Steps of a recurrent layer that are laid out at most."""
+AROUND_BYTES = frozenset(("merge_numbers", "merge_row_sums"))
+"""Passes that ``numbers_apart`` turns off."""
 _Form = TypeVar("_Form")
 
 
@@ -69,6 +71,9 @@ class Import:
     joins_apart: bool = False
     """Whether tensors are joined by kernels of their own: what is read in a part that was flattened
     else has an index that is other code from size to size."""
+    numbers_apart: bool = False
+    """Whether numbers and sums around bytes are computed by calls of their own: which are small
+    enough to be part of another depends on sizes."""
     loops: bool = True
     """Whether recurrent layers are loops from two steps on. A GPU runs such a loop on few of its
     threads: there only layers are loops that would need a great many kernels."""
@@ -188,14 +193,15 @@ def _fuse_rows(calls: ImportedCalls, imports: Import) -> ImportedCalls:
 
 
 def _merge_numbers(calls: ImportedCalls, imports: Import) -> ImportedCalls:
-    return calls if imports.any_size else merge_numbers(calls, imports.views)
+    return calls if imports.numbers_apart else merge_numbers(calls, imports.views)
 
 
 def _merge_row_sums(calls: ImportedCalls, imports: Import) -> ImportedCalls:
-    return calls if imports.any_size else merge_row_sums(calls, imports.views)
+    return calls if imports.numbers_apart else merge_row_sums(calls, imports.views)
 
 
 def _numbers_ahead(calls: ImportedCalls, imports: Import) -> ImportedCalls:
+    # At sizes far above those that are imported each part would compute them of far more elements.
     return calls if imports.any_size else numbers_ahead(calls, imports.views)
 
 

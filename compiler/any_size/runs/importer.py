@@ -14,7 +14,7 @@ from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.compiler.importer.model import import_with
 from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody
 from nnjit_studio.compiler.importer.onnx.walk import Counted
-from nnjit_studio.compiler.importer.passes import Import
+from nnjit_studio.compiler.importer.passes import AROUND_BYTES, Import
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 from nnjit_studio.model import GivenShapes
 from nnjit_studio.model.feeds import values_of
@@ -32,6 +32,8 @@ class Form:
     look beyond the end of an odd map holds for even ones, whose own leaves its guards out."""
     joins_apart: bool = False
     """Whether tensors are joined by kernels of their own."""
+    numbers_apart: bool = False
+    """Whether numbers and sums around bytes are computed by calls of their own."""
 
 
 @dataclass
@@ -47,6 +49,8 @@ class Importer:
     form: Form = field(default_factory=Form)
     counted: Counted = field(default_factory=Counted)
     """What the last import found of these."""
+    merges: bool = False
+    """Whether the last import has numbers around bytes that are part of other calls."""
     notes: list[str] = field(default_factory=list)
 
     def static(self, shapes: dict[str, tuple[int, ...]], feeds: Feeds) -> BuiltModel:
@@ -66,9 +70,11 @@ class Importer:
             bodies=bodies,
             keep_ranges=self.form.keeps_ranges,
             joins_apart=self.form.joins_apart,
+            numbers_apart=self.form.numbers_apart,
         )
         built = import_with(self.path, to, self.on_phase, given, self.half_weights, imports)
         self.counted = imports.counted
+        self.merges = any(p.name in AROUND_BYTES and p.after < p.before for p in imports.done)
         return built
 
 
