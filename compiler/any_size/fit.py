@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from nnjit_studio.compiler.any_size.kernels.products import Products
 from nnjit_studio.model.size import LARGEST, Dim, Size, least, most, size
 
 Vector = tuple[int, ...]
@@ -185,12 +186,9 @@ class Numbers:
 
     def _multiply(self) -> None:
         values = np.array(list(self._atoms), np.int64)
-        places = np.arange(len(values))[:, None]
-        self._products = [(values, places)]  # of one degree each: values, and their factors
+        self._products = [Products(values, np.arange(len(values))[:, None])]
         for _ in range(1, _DEGREE):
-            last, parts = self._products[-1]
-            i, j = np.nonzero(parts[:, -1:] <= np.arange(len(values)))
-            self._products.append((last[i] * values[j], np.column_stack((parts[i], j))))
+            self._products.append(self._products[-1].times(values))
 
     def learn(self, vectors: Iterable[Vector]) -> None:
         """Sizes with a little added, such as those of padded tensors, become atoms too."""
@@ -276,20 +274,14 @@ class Numbers:
 
     def _formula(self, v: NDArray[np.int64], constants: Sequence[int]) -> Size | None:
         for constant in constants:
-            for values, parts in self._products:
-                far = abs(values - values[:, :1]).argmax(1)  # two samples may be alike
-                run = values[np.arange(len(values)), far] - values[:, 0]
-                factor = np.zeros(len(values), np.int64)
-                if constant:
-                    np.floor_divide(v[far] - v[0], run, out=factor, where=run != 0)
-                else:
-                    np.floor_divide(v[0], values[:, 0], out=factor, where=values[:, 0] != 0)
-                rest = v - factor[:, None] * values
-                fits = (factor != 0) & (rest == rest[:, :1]).all(1)
-                found = np.flatnonzero(fits & (abs(rest[:, 0]) <= constant))
-                if len(found):
-                    at = found[0]
-                    return self._product(parts[at]) * int(factor[at]) + int(rest[at, 0])
+            for products in self._products:
+                rows, factors = products.lines(v) if constant else products.multiples(v)
+                rest = v[0] - factors * products.values[rows, 0]
+                near = np.flatnonzero(abs(rest) <= constant)
+                if len(near):
+                    at = near[0]
+                    product = self._product(products.parts[rows[at]])
+                    return product * int(factors[at]) + int(rest[at])
         return None
 
     def cut_formula(
