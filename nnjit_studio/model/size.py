@@ -177,6 +177,12 @@ def as_function(sizes: Iterable[Size]) -> Callable[[Mapping[str, int]], tuple[in
     return eval(f"lambda sizes: ({''.join(f'{_code(each)}, ' for each in sizes)})")  # type: ignore[no-any-return]
 
 
+def as_test(remainders: Iterable[tuple[Size, int, int]]) -> Callable[[Mapping[str, int]], bool]:
+    """Whether sizes, divided by the first number, leave the second one; as one function, too."""
+    tests = " and ".join(f"{_code(each)} % {by} == {rest}" for each, by, rest in remainders)
+    return eval(f"lambda sizes: {tests or True}")  # type: ignore[no-any-return]
+
+
 def _code(value: Size | Atom) -> str:
     """An expression of Python over the mapping ``sizes``."""
     if isinstance(value, Dim):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from nnjit_studio.model.size import Dim, Size, as_function, least, most, size
+from nnjit_studio.model.size import Dim, Size, as_function, as_test, least, most, size
 
 H, W, B = size(Dim("h", 2, 640)), size(Dim("w", 2, 640)), size(Dim("b", 1, 8))
 
@@ -54,6 +54,8 @@ def test_values_and_bounds_are_those_of_python() -> None:
             )
         assert made.at(sizes) == value, str(made)
         assert as_function([made, H])(sizes) == (value, sizes["h"])
+        assert as_test([(made, 7, value % 7), (H, 2, sizes["h"] % 2)])(sizes)
+        assert not as_test([(H, 1, 0), (made, 7, (value + 1) % 7)])(sizes)
         low, high = made.bounds()
         assert low <= value <= high
         assert isinstance(made, Size)

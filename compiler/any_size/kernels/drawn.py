@@ -20,7 +20,7 @@ from nnjit_studio.compiler.any_size.kernels.samples import (
 )
 from nnjit_studio.compiler.any_size.kernels.scalars import Sizes
 from nnjit_studio.compiler.ir.affine import LANES
-from nnjit_studio.model.size import Dim, Size, as_function, size
+from nnjit_studio.model.size import Dim, Size, as_function, as_test, size
 
 Wanted = Sequence[tuple[Size, int, int]]
 """Sizes, what they are divided by, the remainders."""
@@ -63,18 +63,17 @@ class Drawing:
         near = self._small_draws() if self.small else self._draws(wide, False)
         is_wide = not self.small and max(map(self._grain, self.dims), default=1) > 1
         far = self._draws(wide, True) if is_wide else near
-        loops_at, cut_at = as_function(self.turned), as_function(s for s, _, _ in wanted)
+        loops_at, is_wanted = as_function(self.turned), as_test(wanted)
         for turn in itertools.count():
             for attempt in range(_DRAWS):
                 stage = _STAGES * attempt // _DRAWS
                 sizes = next(far if stage in (2, 3) else near)
-                if not self.takes(sizes):
-                    continue
-                left = zip(cut_at(sizes), wanted, strict=True)
-                if any(n % by != rest for n, (_, by, rest) in left):
+                if not is_wanted(sizes):
                     continue
                 key = loops_at(sizes)
-                if not self._fits(sizes, key, wanted, turn, stage) or key in seen:
+                if key in seen or not self._fits(sizes, key, wanted, turn, stage):
+                    continue
+                if not self.takes(sizes):
                     continue
                 rests = {(i, n % TURN) for i, n in enumerate(key)}
                 own = set(itertools.compress(enumerate(key), self._grows))
@@ -109,7 +108,7 @@ class Drawing:
         whose loops all have extents that they have at none of those."""
         told = [*self.turned, *(s for s in self.shapes if len(s.dims) == 1)]
         told_at, factors_at = as_function(told), as_function(self.shapes)
-        loops_at, cut_at = as_function(self.turned), as_function(s for s, _, _ in wanted)
+        loops_at, is_wanted = as_function(self.turned), as_test(wanted)
         known: set[tuple[int, int]] = set()
         lanes: set[tuple[int, int]] = set()
         held: set[tuple[int, int]] = set()
@@ -118,8 +117,7 @@ class Drawing:
         drawn = self._small_draws() if self.small else self._draws(1, True)
         for attempt, sizes in zip(range(_DRAWS), drawn, strict=False):
             key = loops_at(sizes)
-            cut = zip(cut_at(sizes), wanted, strict=True)
-            if any(n % by != rest for n, (_, by, rest) in cut) or min(key) < SMALLEST:
+            if min(key) < SMALLEST or not is_wanted(sizes):
                 continue
             # Products by powers of two are shifts, which is other code.
             shifts = any(n & (n - 1) == 0 for n in (*key, *factors_at(sizes)))

@@ -1,4 +1,4 @@
-"""Products of atoms, at all samples, among which a multiple of one plus a constant is looked for."""
+"""Products of atoms at all samples: of which one is a number a multiple, plus a constant?"""
 
 from __future__ import annotations
 
