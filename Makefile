@@ -167,7 +167,7 @@ downloads: .venv/ready $(MODEL)
 
 # Accepts that recorded kernels have other bytes now (and goldens another text).
 replay-bless: .venv/ready
-	$(BIN)/python -m pytest tests/compiler/whole/test_replay.py --bless -q
+	$(BIN)/python -m pytest tests/compiler/whole -k same_bytes_as_recorded --bless -q
 
 # The tables in docs/models.md: the zoo, its weights formats, what torch.onnx exports.
 # An hour on two cores; TORCH is a Python that has benchmarks/models/requirements.txt.

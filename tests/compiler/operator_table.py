@@ -9,12 +9,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-import onnx
-from operator_cases import Case, all_cases, close, reference
-from run_plan import run_by_kernels
+from imported_once import imported_case
+from operator_cases import Case, all_cases, close
+from run_plan import run_kernels
 
-from nnjit_studio.compiler.importer import import_model
-from nnjit_studio.errors import ModelError, UnsupportedOpError
 from nnjit_studio.records import TIERS
 
 TABLE = Path(__file__).parents[2] / "docs" / "operators.md"
@@ -31,15 +29,13 @@ def status(case: Case, folder: Path) -> str:
     AssertionError
         When a kernel of either tier gives another result than the reference.
     """
-    model, expected = reference(case)
-    path, weights = folder / "model.onnx", folder / "weights.bin"
-    onnx.save(model, str(path))
-    try:
-        built = import_model(path, weights)
-    except (UnsupportedOpError, ModelError) as e:
-        return str(e).splitlines()[0]
+    found, expected = imported_case(case)
+    if found.built is None:
+        return found.refusal
+    weights = folder / "weights.bin"
+    weights.write_bytes(found.weights)
     for tier in TIERS:
-        got = run_by_kernels(built, weights, case.feeds, tier)
+        got = run_kernels(found.built, weights, case.feeds, found.kernels(tier))
         for name, array in expected.items():
             assert got[name].dtype == array.dtype
             assert got[name].shape == array.shape

@@ -163,3 +163,8 @@ GROUPS: dict[str, Callable[[], Recorded]] = {
         for part in range(replay_models.PARTS)
     },
 }
+OF_MODELS, OF_OPERATORS = (
+    [f"{name}_{part}" for part in range(replay_models.PARTS)] for name in ("models", "operators")
+)
+ELSEWHERE = (*OF_MODELS, *OF_OPERATORS)
+"""Groups of what is imported to be run as well: the tests of that import it once for both."""

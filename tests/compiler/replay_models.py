@@ -14,14 +14,15 @@ from pathlib import Path
 import numpy as np
 import onnx
 from decoder_models import decoder
+from imported_once import Imported, imported, imported_case, imported_toy
 from onnx_models import save
 from operator_cases import Case, all_cases, case, draw, reference
 from replay_programs import Recorded, compiled
 from test_fold_views import attention
 
-from nnjit_studio.compiler.importer import BuiltModel, import_model
+from nnjit_studio.compiler.importer import import_model
 from nnjit_studio.compiler.importer.generation import import_generation
-from nnjit_studio.errors import CompileError, ModelError, UnsupportedOpError
+from nnjit_studio.errors import CompileError
 from nnjit_studio.model import GenerationRequest
 from nnjit_studio.records import GPU_TIERS, TIERS
 from nnjit_studio.samples.zoo import MODELS, write_model
@@ -33,7 +34,9 @@ IN_HALVES = ("gpt2-prefill", "mobilenet-v2", "roberta-base")
 
 def operators(part: int) -> Recorded:
     """All kernels of each operator case."""
-    yield from _imports(case for case in all_cases() if _part_of(case.op) == part)
+    for each in all_cases():
+        if _part_of(each.op) == part:
+            yield from _of_case(each.name, imported_case(each)[0])
 
 
 def importer_forms() -> Recorded:
@@ -62,10 +65,8 @@ def importer_forms() -> Recorded:
             case("DFT", "f32", draw("f32", 2, 11, 2), axis=1, inverse=1, variant="inverse"),
         )
     )  # fmt: skip
-    with tempfile.TemporaryDirectory() as folder:
-        path, weights = Path(folder, "m.onnx"), Path(folder, "w.bin")
-        yield from _of_model("tiles", import_model(_convolution(path), weights))
-        yield from _of_model("heads", import_model(attention(path, size=16), weights))
+    yield from _of_model("tiles", imported(_convolution))
+    yield from _of_model("heads", imported(lambda path: attention(path, size=16)))
 
 
 def _convolution(path: Path) -> Path:
@@ -82,17 +83,18 @@ def _convolution(path: Path) -> Path:
 
 
 def _imports(cases: Iterable[Case]) -> Recorded:
-    with tempfile.TemporaryDirectory() as folder:
-        path, weights = Path(folder, "m.onnx"), Path(folder, "w.bin")
-        for each in cases:
-            onnx.save(reference(each)[0], str(path))
-            try:
-                built = import_model(path, weights)
-            except (UnsupportedOpError, ModelError):
-                yield f"{each.name} | refused", b""
-                continue
-            yield f"{each.name} | Wasm", _digests(built, TIERS)
-            yield f"{each.name} | WGSL", _digests(built, GPU_TIERS)
+    for each in cases:
+        model, _ = reference(each)
+        found = imported(lambda path, model=model: onnx.save(model, str(path)))
+        yield from _of_case(each.name, found)
+
+
+def _of_case(name: str, found: Imported) -> Recorded:
+    if found.built is None:
+        yield f"{name} | refused", b""
+        return
+    yield f"{name} | Wasm", _digests(found, TIERS)
+    yield f"{name} | WGSL", _digests(found, GPU_TIERS)
 
 
 def models(part: int) -> Recorded:
@@ -101,11 +103,11 @@ def models(part: int) -> Recorded:
         for name in MODELS:
             if _part_of(name) != part:
                 continue
-            path = write_model(name, Path(folder, "m.onnx"), small=True)
-            yield from _of_model(name, import_model(path, Path(folder, "w.bin")))
+            yield from _of_model(name, imported_toy(name))
             if name in IN_HALVES:
+                path = write_model(name, Path(folder, "m.onnx"), small=True)
                 half = import_model(path, Path(folder, "w.bin"), half_weights=True)
-                yield from _of_model(f"{name} in f16", half)
+                yield from _of_model(f"{name} in f16", Imported(half, b""))
 
 
 def generation() -> Recorded:
@@ -114,9 +116,9 @@ def generation() -> Recorded:
         path = decoder(Path(folder, "m.onnx"), depth=16)
         built = import_generation(path, Path(folder, "w.bin"), GenerationRequest(rows=8))
         yield "facts", as_json(asdict(built.facts))
-        yield from _of_model("decode", built.decode)
+        yield from _of_model("decode", Imported(built.decode, b""))
         assert built.prefill is not None
-        yield from _of_model("prefill", built.prefill)
+        yield from _of_model("prefill", Imported(built.prefill, b""))
 
 
 def as_json(data: object) -> bytes:
@@ -128,18 +130,22 @@ def _part_of(name: str) -> int:
     return zlib.crc32(name.encode()) % PARTS
 
 
-def _of_model(name: str, built: BuiltModel) -> Recorded:
+def _of_model(name: str, found: Imported) -> Recorded:
+    assert found.built is not None
     for tier in (*TIERS, *GPU_TIERS):
-        yield f"{name} | {tier}", _digests(built, (tier,))
-    yield f"{name} | plan", as_json(built.plan.to_json())
+        yield f"{name} | {tier}", _digests(found, (tier,))
+    yield f"{name} | plan", as_json(found.built.plan.to_json())
 
 
-def _digests(built: BuiltModel, tiers: tuple[str, ...]) -> bytes:
+def _digests(found: Imported, tiers: tuple[str, ...]) -> bytes:
     """Lines of workload, tier and digest, or that there is no kernel."""
+    assert found.built is not None
     lines = []
-    for (key, program), tier in product(built.programs.items(), tiers):
+    for (key, program), tier in product(found.built.programs.items(), tiers):
         try:
-            made = hashlib.sha256(compiled(program, None, tier)).hexdigest()
+            wasm = tier in TIERS
+            data = found.kernel(key, tier).data if wasm else compiled(program, None, tier)
+            made = hashlib.sha256(data).hexdigest()
         except CompileError:
             made = "refused"
         lines.append(f"{key} {tier} {made}")

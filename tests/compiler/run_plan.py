@@ -11,6 +11,7 @@ from kernel_harness import NUMPY, run_kernel
 from nnjit_studio.compiler.importer import BuiltModel
 from nnjit_studio.compiler.ir.in_place import in_place
 from nnjit_studio.compiler.ir.tensor_ir import Program
+from nnjit_studio.compiler.pipeline.passes import Artifact
 from nnjit_studio.compiler.pipeline.wasm import compile_program
 
 Arrays = Mapping[str, np.ndarray]
@@ -58,8 +59,15 @@ def run_plan(
 def run_by_kernels(
     built: BuiltModel, weights: Path, feeds: Arrays, tier: str
 ) -> dict[str, np.ndarray]:
-    """Every kernel on a copy of its part."""
+    """Every kernel, as it is compiled without a candidate, on a copy of its part."""
     kernels = {key: compile_program(p, None, tier) for key, p in built.programs.items()}
+    return run_kernels(built, weights, feeds, kernels)
+
+
+def run_kernels(
+    built: BuiltModel, weights: Path, feeds: Arrays, kernels: Mapping[str, Artifact]
+) -> dict[str, np.ndarray]:
+    """These kernels, by their workloads."""
 
     def call(workload: str, program: Program, arrays: Arrays) -> Arrays:
         kernel = kernels[workload]
