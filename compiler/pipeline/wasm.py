@@ -21,7 +21,7 @@ from nnjit_studio.compiler.wasm.fuse_multiply_add import fuse_multiply_add
 from nnjit_studio.compiler.wasm.hoist_constants import hoist_constants
 from nnjit_studio.compiler.wasm.ir import Function
 from nnjit_studio.compiler.wasm.load_store_to_variable import load_store_to_variable
-from nnjit_studio.compiler.wasm.lower import lower
+from nnjit_studio.compiler.wasm.lower import lower, lower_in_each_tier
 from nnjit_studio.compiler.wasm.offset_load_store import offset_load_store
 from nnjit_studio.compiler.wasm.text import function_text
 from nnjit_studio.errors import CompileError
@@ -144,12 +144,9 @@ def lowered(
 ) -> tuple[Function, ...]:
     """A kernel as Wasm IR in each tier by its loops there, which may run no time at all; for
     :func:`encoded`, when its sizes have become parameters."""
-    functions = []
-    for tier, scheduled in zip(TIERS, loops, strict=True):
-        state = _State(program, None, tier, scheduled)
-        state.function = lower(program, scheduled, tier, True, keep_loops)
-        _fuse(state)
-        functions.append(state.function)
+    functions = lower_in_each_tier(program, loops, keep_loops)
+    for tier, function in zip(TIERS, functions, strict=True):
+        _fuse(_State(program, None, tier, None, function))
     return tuple(functions)
 
 

@@ -62,7 +62,8 @@ class Context:
     ) -> None:
         self.program = program
         self.function = function
-        self.relaxed = relaxed
+        self.has_relaxed = relaxed
+        self.tier_decides = False
         self.any_size = self.keep_loops = False
         self.out: list[Node] = []
         self.conditional = 0
@@ -157,6 +158,11 @@ class Context:
                 yield
         finally:
             self.scopes, self.conditional, self._computed = before, conditional, computed
+
+    def relaxed(self) -> bool:
+        """Whether the tier has relaxed instructions, where that decides on the code."""
+        self.tier_decides = True
+        return self.has_relaxed
 
     # What is known of expressions
 

@@ -34,6 +34,7 @@ from nnjit_studio.compiler.wasm.ir import Function, IfElse, LocalGet, LocalSet, 
 from nnjit_studio.compiler.wasm.scalar import index, scalar, to_half, typed
 from nnjit_studio.compiler.wasm.vector import BYTE_RANGES, low_bytes, vector
 from nnjit_studio.compiler.wasm.vector_math import constant
+from nnjit_studio.records import TIERS
 
 _STORES = {
     "f32": "f32.store", "f16": "i32.store16", "i64": "i64.store", "i32": "i32.store",
@@ -53,6 +54,30 @@ def lower(
     With ``any_size`` no loop is taken to run at least once: its bounds may become parameters. With
     ``keep_loops`` those of one turn or none stay too, which other sizes may run more often.
     """
+    return _lowered(program, scheduled, tier, any_size, keep_loops).function
+
+
+def lower_in_each_tier(
+    program: Program, loops: Sequence[Scheduled], keep_loops: bool
+) -> list[Function]:
+    """A kernel for any size by its loops in each of :data:`TIERS`, for ``fuse_multiply_add``.
+
+    Where the loops are the same and the tier decides on nothing else, they are lowered once.
+    """
+    first = _lowered(program, loops[0], TIERS[0], True, keep_loops)
+    made, own = [first.function], first.function
+    for tier, scheduled in zip(TIERS[1:], loops[1:], strict=True):
+        if scheduled is loops[0] and not first.tier_decides:
+            given = list(own.params), list(own.locals), dict(own.names), list(own.body)
+            made.append(Function(*given))
+        else:
+            made.append(_lowered(program, scheduled, tier, True, keep_loops).function)
+    return made
+
+
+def _lowered(
+    program: Program, scheduled: Scheduled, tier: str, any_size: bool, keep_loops: bool
+) -> Context:
     names = [b.name for b in program.buffers]
     function = Function([*names, "begin", "end"])
     ctx = Context(program, function, tier == "relaxed-simd", index)
@@ -63,7 +88,7 @@ def lower(
     with ctx.into(function.body):
         body = _block(ctx, scheduled.body)
     function.body = [*ctx.root.prefix, *body]
-    return function
+    return ctx
 
 
 def _block(ctx: Context, statements: Sequence[Statement]) -> list[Node]:
@@ -117,7 +142,7 @@ def _assign_vector(ctx: Context, statement: AssignVector) -> None:
     local = _accumulator(ctx, statement.local, statement.dtype, True)
     if isinstance(value, MultiplyAdd):
         a, b, c = (LocalGet(ctx.accumulators[name]) for name in (value.a, value.b, value.c))
-        if ctx.relaxed:
+        if ctx.has_relaxed:  # decides nothing: `fuse_multiply_add` makes the same of the other
             node: Node = Op("f32x4.relaxed_madd", (a, b, c))
         else:
             node = Op("f32x4.add", (c, Op("f32x4.mul", (a, b))))

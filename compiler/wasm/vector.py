@@ -176,11 +176,11 @@ def _binary(ctx: Context, expr: Binary, var: str) -> Node:
     dtype = ctx.dtype(Binary("add", expr.a, expr.b))
     if op == "pow":
         return _power(ctx, expr, var)
-    if op == "add" and dtype == "f32" and ctx.relaxed:
+    if op == "add" and dtype == "f32":
         for product, rest in ((expr.a, expr.b), (expr.b, expr.a)):
             if not isinstance(product, Binary) or product.op != "mul":
                 continue
-            if _varies(ctx, product, var) and not of_integers(ctx, product):
+            if _varies(ctx, product, var) and not of_integers(ctx, product) and ctx.relaxed():
                 parts = (product.a, product.b, rest)
                 return Op("f32x4.relaxed_madd", tuple(_typed(ctx, e, var, dtype) for e in parts))
     a, b = _typed(ctx, expr.a, var, dtype), _typed(ctx, expr.b, var, dtype)
@@ -189,7 +189,7 @@ def _binary(ctx: Context, expr: Binary, var: str) -> Node:
             return Op(f"f32x4.{F32_COMPARE[op]}", (a, b))
         if op in ("floordiv", "floormod", "truncdiv", "truncmod"):
             return float_division(ctx, "f32x4", op, a, b)
-        if op == "mul" and ctx.relaxed and of_integers(ctx, expr):
+        if op == "mul" and of_integers(ctx, expr) and ctx.relaxed():
             return Op(ROUNDED_PRODUCT, (a, b))
         for value, limit, number in ((a, b, expr.b), (b, a, expr.a)):
             if op in ("min", "max") and isinstance(number, Const):
@@ -359,4 +359,4 @@ def low_bytes(ctx: Context, expr: Expr, var: str) -> Node:
         value = _with_low_bits(vector(ctx, expr.value, var))
     else:
         value = vector(ctx, expr, var)
-    return Op("i8x16.relaxed_swizzle" if ctx.relaxed else "i8x16.swizzle", (value, _LOW_BYTES))
+    return Op("i8x16.relaxed_swizzle" if ctx.relaxed() else "i8x16.swizzle", (value, _LOW_BYTES))
