@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 from collections.abc import Iterator
@@ -128,16 +129,16 @@ def test_make_targets_exist(page: Path) -> None:
     assert set(MAKE.findall(page.read_text("utf-8"))) - targets == set()
 
 
+@functools.cache
+def files() -> tuple[str, ...]:
+    found = (f for room in ROOMS for f in (ROOT / room).glob("**/*.*"))
+    return tuple(str(f) for f in found if "node_modules" not in f.parts)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_named_files_exist(page: Path) -> None:
     named = FILE.findall(page.read_text("utf-8"))
-    there = [
-        str(f)
-        for room in ROOMS
-        for f in (ROOT / room).glob("**/*.*")
-        if "node_modules" not in f.parts
-    ]
-    lost = [name for name in named if not any(f.endswith(f"/{name}") for f in there)]
+    lost = [name for name in named if not any(f.endswith(f"/{name}") for f in files())]
     assert lost == []
 
 
