@@ -100,22 +100,19 @@ def test_the_menu_opens_the_dock_and_measures(qtbot, dock, window):
     assert window.docks["device"].isVisibleTo(window)
 
 
-@pytest.mark.parametrize(
-    ("plot", "rows", "header"),
-    [
+def test_every_plot_gives_its_numbers(qtbot, dock, window, tmp_path):
+    measure(qtbot, dock, window)
+    for plot, rows, header in (
         (0, 37 * 3, ["accumulators", "GFLOP/s"]),
         (1, 26 * 3, ["working set bytes", "ns"]),
         (2, 14, ["primitive", "setting", "speed", "low", "high", "verdict", "error"]),
-    ],
-)
-def test_every_plot_gives_its_numbers(qtbot, dock, window, tmp_path, plot, rows, header):
-    measure(qtbot, dock, window)
-    path = tmp_path / "plot.csv"
-    dock.plots[plot].export_csv(path)
-    with path.open(encoding="utf-8") as file:
-        first, *rest = csv.reader(file)
-    assert first == header
-    assert len(rest) == rows
+    ):
+        path = tmp_path / f"plot{plot}.csv"
+        dock.plots[plot].export_csv(path)
+        with path.open(encoding="utf-8") as file:
+            first, *rest = csv.reader(file)
+        assert first == header
+        assert len(rest) == rows
 
 
 def test_a_theme_repaints_and_reset_keeps_the_data(qtbot, dock, window):

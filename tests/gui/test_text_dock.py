@@ -109,15 +109,14 @@ def test_a_model_without_a_past_is_told_with_what_to_export(
     assert window.text.button.isEnabled(), "a file of its own"
 
 
-@pytest.mark.parametrize(
-    ("prompt", "said"),
-    [("", "prompt is empty"), ("-1", "negative"), ("1,-", "something else than numbers")],
-)
-def test_a_wrong_prompt_is_one_sentence(window, texts, decoder, prompt, said):
-    fill(window, decoder, prompt)
-    window.text.button.click()
-    assert said in window.text.caption.text()
-    assert not window.session.busy and not texts.requests
+def test_a_wrong_prompt_is_one_sentence(window, texts, decoder):
+    for prompt, said in (
+        ("", "prompt is empty"), ("-1", "negative"), ("1,-", "something else than numbers"),
+    ):  # fmt: skip
+        fill(window, decoder, prompt)
+        window.text.button.click()
+        assert said in window.text.caption.text()
+        assert not window.session.busy and not texts.requests
 
 
 def test_a_missing_decoder_is_told(window, texts, tmp_path):

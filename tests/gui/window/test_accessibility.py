@@ -105,11 +105,11 @@ def test_every_action_is_reached_by_keys_alone(window):
         assert len(keys) == len(texts), menu
 
 
-@pytest.mark.parametrize("action", DIALOGS)
-def test_dialogs_have_names_and_close_by_escape(qtbot, window, action):
-    window.actions_by_id[action].trigger()
-    dialog = next(d for d in window.findChildren(QDialog) if d.isVisible())
-    assert dialog.windowTitle()
-    assert [describe(w) for w in used_in(dialog) if not name_of(w).strip("…. ")] == []
-    with qtbot.waitSignal(dialog.finished):
-        qtbot.keyClick(dialog, Qt.Key.Key_Escape)
+def test_dialogs_have_names_and_close_by_escape(qtbot, window):
+    for action in DIALOGS:
+        window.actions_by_id[action].trigger()
+        (dialog,) = (d for d in window.findChildren(QDialog) if d.isVisible())
+        assert dialog.windowTitle(), action
+        assert [describe(w) for w in used_in(dialog) if not name_of(w).strip("…. ")] == []
+        with qtbot.waitSignal(dialog.finished):
+            qtbot.keyClick(dialog, Qt.Key.Key_Escape)

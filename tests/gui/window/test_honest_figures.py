@@ -30,22 +30,23 @@ def tuned(qtbot, window, model_file):
     return window
 
 
-@pytest.mark.parametrize(
-    ("gain", "number", "note", "tone"),
-    [
-        (ModelGain("faster", 1.25, 1.21, 1.29, 24, 0.97), "1.25×", "1.21 to 1.29", "good"),  # noqa: RUF001
-        (ModelGain(SLOWER, 0.9, 0.86, 0.94, 24, 0.97), "0.90×", "0.86 to 0.94", "bad"),  # noqa: RUF001
-        (ModelGain(NOT_TOLD_APART, 0.97, 0.6, 1.3, 24, 0.95), "–", NOT_TOLD_APART, ""),  # noqa: RUF001
-        (ModelGain(TOO_BUSY, pairs=24, machine=0.31), "–", TOO_BUSY, ""),  # noqa: RUF001
-        (ModelGain("unchanged"), "–", "unchanged", ""),  # noqa: RUF001
-    ],
-)
-def test_the_header_shows_a_ratio_only_where_pairs_prove_one(tuned, gain, number, note, tone):
-    show(tuned, replace(tuned.session.state.summary, gain=gain))
-    figure = tuned.header.speedup
-    assert (figure.number.text(), figure.note) == (number, note)
-    assert figure.number.objectName() == tone
-    assert (tuned.header.before.number.text() == "–") != gain.told_apart  # noqa: RUF001
+FIGURES = [
+    (ModelGain("faster", 1.25, 1.21, 1.29, 24, 0.97), "1.25×", "1.21 to 1.29", "good"),  # noqa: RUF001
+    (ModelGain(SLOWER, 0.9, 0.86, 0.94, 24, 0.97), "0.90×", "0.86 to 0.94", "bad"),  # noqa: RUF001
+    (ModelGain(NOT_TOLD_APART, 0.97, 0.6, 1.3, 24, 0.95), "–", NOT_TOLD_APART, ""),  # noqa: RUF001
+    (ModelGain(TOO_BUSY, pairs=24, machine=0.31), "–", TOO_BUSY, ""),  # noqa: RUF001
+    (ModelGain("unchanged"), "–", "unchanged", ""),  # noqa: RUF001
+]
+"""A gain, its number, the note and the tone."""
+
+
+def test_the_header_shows_a_ratio_only_where_pairs_prove_one(tuned):
+    for gain, number, note, tone in FIGURES:
+        show(tuned, replace(tuned.session.state.summary, gain=gain))
+        figure = tuned.header.speedup
+        assert (figure.number.text(), figure.note) == (number, note)
+        assert figure.number.objectName() == tone
+        assert (tuned.header.before.number.text() == "–") != gain.told_apart  # noqa: RUF001
 
 
 def test_the_time_of_now_says_when_it_was_measured(tuned, monkeypatch):
