@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from nnjit_studio.records import CompileResult, Kernel, MeasurePolicy, RunResult
 from nnjit_studio.tuner.evaluator import duel, measured_event
@@ -314,6 +313,8 @@ def test_the_workbench_loads_scipy_only_for_an_interval() -> None:
 
 @pytest.mark.parametrize("pairs", [8, 9, 32, 64])
 def test_the_bootstrap_has_the_ends_of_scipy_s(pairs: int) -> None:
+    from scipy import stats  # a second, which each worker of a run would take to collect
+
     draw, policy = np.random.default_rng(pairs), SwapPolicy()
     challenger = draw.lognormal(0.0, 0.1, pairs)
     incumbent = challenger * draw.lognormal(0.02, 0.05, pairs)
