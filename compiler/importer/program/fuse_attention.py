@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from nnjit_studio.compiler.importer.program.fuse_pointwise import joined
+from nnjit_studio.compiler.importer.program.views import behind
 from nnjit_studio.compiler.recognize.attention import Attention, recognize_attention
 from nnjit_studio.compiler.recognize.softmax import recognize_softmax
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall, is_append
@@ -36,10 +37,7 @@ def fuse_attention(calls: ImportedCalls, root: Mapping[str, str]) -> ImportedCal
     root
         What each view is a view of, by name: both are the same elements in the same order.
     """
-
-    def source(name: str) -> str:
-        return root.get(name, name)
-
+    source = behind(root)
     fused: list[ProgramCall | None] = list(calls.calls)
     results = {source(value.name) for value in calls.outputs}
     maker = {source(v.name): i for i, call in enumerate(calls.calls) for v in call.outputs}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from nnjit_studio.compiler.importer.program.views import behind
 from nnjit_studio.compiler.ir.affine import rewrite
 from nnjit_studio.compiler.ir.rewrite import map_stores
 from nnjit_studio.compiler.ir.tensor_ir import Buffer, Expr, Load, Program, Stage, Store
@@ -30,10 +31,7 @@ def fuse_pointwise(calls: ImportedCalls, root: Mapping[str, str]) -> ImportedCal
         What each view is a view of, by name: both are the same elements in
         the same order.
     """
-
-    def source(name: str) -> str:
-        return root.get(name, name)
-
+    source = behind(root)
     current = list(calls.calls)
     results = {source(value.name) for value in calls.outputs}
     for last in calls.calls:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from nnjit_studio.compiler.importer.program.fuse_pointwise import joined
+from nnjit_studio.compiler.importer.program.views import behind
 from nnjit_studio.compiler.ir.affine import LANES
 from nnjit_studio.compiler.recognize.made_row import made_row
 from nnjit_studio.compiler.recognize.quantised import Quantised, recognize_blocks
@@ -26,10 +27,7 @@ def fuse_rows(calls: ImportedCalls, root: Mapping[str, str]) -> ImportedCalls:
     root
         What each view is a view of, by name.
     """
-
-    def source(name: str) -> str:
-        return root.get(name, name)
-
+    source = behind(root)
     readers: dict[str, int] = {source(value.name): 1 for value in calls.outputs}
     for call in calls.calls:
         for value in call.inputs:

@@ -31,6 +31,11 @@ Move = Callable[[LinearForm, Mapping[str, int]], Expr | None]
 """An index into one layout as an index into another, over variables of known extents."""
 
 
+def behind(root: Mapping[str, str]) -> Callable[[str], str]:
+    """The name of what a view is a view of, and that of any other value."""
+    return lambda name: root.get(name, name)
+
+
 @dataclass(frozen=True)
 class View:
     """``target[to] = scale * source[origin]`` over variables of the given extents.

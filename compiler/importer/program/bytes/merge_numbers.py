@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nnjit_studio.compiler.importer.program.merge_siblings import in_one
+from nnjit_studio.compiler.importer.program.views import behind
 from nnjit_studio.compiler.ir.dtypes import BYTES
 from nnjit_studio.compiler.templates import match
 from nnjit_studio.compiler.tvm_adapter import ImportedCalls, ProgramCall
@@ -36,10 +37,7 @@ def merge_numbers(calls: ImportedCalls, root: Mapping[str, str]) -> ImportedCall
     root
         What each view is a view of, by name.
     """
-
-    def source(name: str) -> str:
-        return root.get(name, name)
-
+    source = behind(root)
     around = _around_bytes(calls.calls)
     made: dict[str, int] = {}
     lines: list[_Line] = []

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from nnjit_studio.compiler.importer.program.merge_siblings import in_one
+from nnjit_studio.compiler.importer.program.views import behind
 from nnjit_studio.compiler.ir.dtypes import BYTES
 from nnjit_studio.compiler.ir.numbers_in_front import numbers_in_front
 from nnjit_studio.compiler.ir.tensor_ir import Program
@@ -28,10 +29,7 @@ def numbers_ahead(calls: ImportedCalls, root: Mapping[str, str]) -> ImportedCall
     root
         What each view is a view of, by name.
     """
-
-    def source(name: str) -> str:
-        return root.get(name, name)
-
+    source = behind(root)
     line = list(calls.calls)
     for numbers in calls.calls:
         if not _computes_numbers(numbers):
