@@ -44,7 +44,7 @@ from nnjit_studio.compiler.tvm_adapter.loops import (
 )
 from nnjit_studio.compiler.tvm_adapter.nodes import DTYPES
 from nnjit_studio.compiler.tvm_adapter.open_sizes import joined, unit_axes
-from nnjit_studio.compiler.tvm_adapter.open_sizes.nearest import NEAREST_OP, NearestBelow
+from nnjit_studio.compiler.tvm_adapter.open_sizes.nearest import NEAREST_OP, NearestPlace
 from nnjit_studio.compiler.tvm_adapter.origins import (
     NodeError,
     NumberingImporter,
@@ -110,7 +110,7 @@ _OWN_OPERATORS = {
     TREE_OP: TreeWalk,
     PLACES_OP: FoundPlaces,
     BOXES_OP: FoundBoxes,
-    NEAREST_OP: NearestBelow,
+    NEAREST_OP: NearestPlace,
     BFLOAT16_OP: RoundToBfloat16,
 }
 """Converters of the operators that the importer's own passes write."""

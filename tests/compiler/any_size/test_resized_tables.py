@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from test_counted import RNG, checked, written
 
 from nnjit_studio.compiler.any_size.fit import Numbers
@@ -96,3 +97,41 @@ def test_a_map_is_resized_to_another_that_is_twice_as_large_or_one_less(tmp_path
 
     made = checked(written(tmp_path, PYRAMID), tmp_path, sizes, image)
     assert made.notes == () and {d.name: d.step for d in made.plan.dims} == {"n": 1, "h": 1, "w": 1}
+
+
+OTHER = """
+<ir_version: 9, opset_import: ["" : 17]>
+g (float[n, 2, h, w] x, float[n, 2, high, wide] other) => (float[n, 2, high, wide] y)
+{
+    some = Shape<start = 0, end = 2>(x)
+    size = Shape<start = 2>(other)
+    to = Concat<axis = 0>(some, size)
+    resized = Resize<MODE>(x, "", "", to)
+    y = Add(resized, other)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "nearest"),
+    [
+        ("asymmetric", "floor"), ("asymmetric", "ceil"), ("half_pixel", "round_prefer_floor"),
+        ("tf_half_pixel_for_nn", "floor"), ("half_pixel", "round_prefer_ceil"),
+    ],
+)  # fmt: skip
+def test_places_are_those_of_a_scale_that_is_rounded_to_float32(
+    tmp_path: Path, how: str, nearest: str
+) -> None:
+    """Where it decides: in 2 of 48 rows that are made of 21, in 1 of 90 columns of 35."""
+    mode = f'mode = "nearest", nearest_mode = "{nearest}", coordinate_transformation_mode = "{how}"'
+    names = ("n", "h", "w", "high", "wide")
+    at = [(1, 21, 35, 48, 90), (2, 47, 49, 141, 98), (1, 43, 11, 172, 132), (1, 38, 60, 65, 7)]
+
+    def maps(size: dict[str, int]) -> dict[str, Any]:
+        n, h, w, high, wide = size.values()
+        x = RNG.standard_normal((n, 2, h, w)).astype(np.float32)
+        return {"x": x, "other": np.zeros((n, 2, high, wide), np.float32)}
+
+    sizes = [dict(zip(names, each, strict=True)) for each in at]
+    made = checked(written(tmp_path, OTHER.replace("MODE", mode)), tmp_path, sizes, maps)
+    assert made.notes == () and {d.name for d in made.plan.dims} == {*names}

@@ -120,3 +120,19 @@ def test_texts_of_any_length_by_a_recurrent_layer(run: RunBundle, tmp_path: Path
     shapes = {"w": (1, 512, 16), "r": (1, 512, 128), "b": (1, 1024)}
     model = save(tmp_path / "tagger.onnx", nodes, ["n", 1, 16], 4, **shapes)
     check(run, model, [(n, 1, 16) for n in (1, 64, 2, 7, 64)])
+
+
+def test_a_map_is_resized_to_another_as_a_rounded_scale_tells(
+    run: RunBundle, tmp_path: Path
+) -> None:
+    """A whole place comes out below it in 2 of 48 rows that are made of 21, 1 of 78, 2 of 84."""
+    to_another = {"nearest_mode": "floor", "coordinate_transformation_mode": "asymmetric"}
+    nodes = [
+        node("MaxPool", ["x"], ["p"], kernel_shape=[8, 8], strides=[2, 2]),
+        node("Shape", ["x"], ["to"]),
+        node("Resize", ["p", "", "", "to"], ["r"], mode="nearest", **to_another),
+        node("Add", ["r", "x"], ["y"]),
+    ]
+    model = save(tmp_path / "resized.onnx", nodes, [1, 2, "h", "w"])
+    sizes = (48, 78), (84, 48), (33, 50), (96, 91)
+    check(run, model, [(1, 2, h, w) for h, w in sizes])

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto
 
 from nnjit_studio.compiler.importer.onnx.rewriter import Rewriter
-from nnjit_studio.compiler.tvm_adapter.open_sizes.nearest import NEAREST_OP
+from nnjit_studio.compiler.tvm_adapter.open_sizes.nearest import NEAREST_OP, ORIGINS
 
 Array = NDArray[Any]
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16)
@@ -46,10 +46,13 @@ def resize(r: Rewriter) -> bool:
     how = _coordinates(r)
     if axes is None or how in _OTHERS or (mode != "nearest" and r.dtype(x) not in _FLOATS):
         return False
-    if r.open_sizes and mode == "nearest" and _is_sized(r, how):
+    if mode == "nearest" and _is_open(r, axes, how):
+        # A scale of 1 may be that of this import alone: images are resized in height and width.
         resized = [d for d, a in enumerate(axes) if d > 1 or a.out != a.n]
-        sizes = [a.out for a in axes]
-        r.op(NEAREST_OP, x, out=r.node.output[0], sizes=sizes, axes=resized)
+        r.op(
+            NEAREST_OP, x, out=r.node.output[0], sizes=[a.out for a in axes], axes=resized,
+            scales=[float(axes[d].scale) for d in resized], how=how, mode=_nearest_mode(r),
+        )  # fmt: skip
         return True
     near = mode == "nearest" and not r.open_sizes and not all(_is_whole(how, a) for a in axes)
     if all(_is_ratio(a) for a in axes) and not (near or _is_special(r, axes, how)):
@@ -62,10 +65,13 @@ def resize(r: Rewriter) -> bool:
     return True
 
 
-def _is_sized(r: Rewriter, how: str) -> bool:
-    """Whether places are a floor, and sizes are given, such as those of another map."""
-    floor = r.opset > 10 and r.attribute("nearest_mode", b"round_prefer_floor") == b"floor"
-    return floor and how == "asymmetric" and len(r.node.input) > 3
+def _is_open(r: Rewriter, axes: list[_Axis], how: str) -> bool:
+    """Whether places follow from sizes, or are rounded: whole scales, if given, round nothing."""
+    given = not any(r.node.input[3:])
+    whole = given and all(float(a.scale).is_integer() for a in axes)
+    # At a scale of 1 ONNX Runtime moves nothing, where the next place above i + 0.5 is another.
+    moved = how == "tf_half_pixel_for_nn" and _nearest_mode(r).endswith("ceil")
+    return r.open_sizes and r.opset > 10 and how in ORIGINS and not (whole or moved)
 
 
 def upsample(r: Rewriter) -> bool:
@@ -162,9 +168,7 @@ def _origin(how: str, a: _Axis) -> Array:
 def _nearest(r: Rewriter, how: str, a: _Axis) -> tuple[Array, None]:
     """As ONNX Runtime, whose place is rounded to float32 before its neighbour is chosen."""
     x = _origin(how, a)
-    mode = r.attribute("nearest_mode", b"round_prefer_floor").decode()
-    if r.opset < 11:
-        mode = "ceil" if a.scale < 1 else "floor"
+    mode = ("ceil" if a.scale < 1 else "floor") if r.opset < 11 else _nearest_mode(r)
     below = np.floor(x)
     tie, nearer = np.abs(x - below - 0.5) < _TIE, np.floor(x.astype(np.float64) + 0.5)
     found = {
@@ -174,6 +178,11 @@ def _nearest(r: Rewriter, how: str, a: _Axis) -> tuple[Array, None]:
         "ceil": np.ceil(x),
     }[mode]
     return np.clip(found, 0, a.n - 1).astype(np.int64)[:, None], None
+
+
+def _nearest_mode(r: Rewriter) -> str:
+    mode: str = r.attribute("nearest_mode", b"round_prefer_floor").decode()
+    return mode
 
 
 def _taps(r: Rewriter, how: str, a: _Axis) -> tuple[Array, Array]:
