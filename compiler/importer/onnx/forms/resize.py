@@ -69,9 +69,12 @@ def _is_open(r: Rewriter, axes: list[_Axis], how: str) -> bool:
     """Whether places follow from sizes, or are rounded: whole scales, if given, round nothing."""
     given = not any(r.node.input[3:])
     whole = given and all(float(a.scale).is_integer() for a in axes)
-    # At a scale of 1 ONNX Runtime moves nothing, where the next place above i + 0.5 is another.
-    moved = how == "tf_half_pixel_for_nn" and _nearest_mode(r).endswith("ceil")
-    return r.open_sizes and r.opset > 10 and how in ORIGINS and not (whole or moved)
+    if not r.open_sizes or r.opset < 11 or how not in ORIGINS or whole:
+        return False
+    if how == "tf_half_pixel_for_nn" and _nearest_mode(r).endswith("ceil"):
+        # At a scale of 1 ONNX Runtime moves nothing, where the place above i + 0.5 is another.
+        raise r.refuse("another rounding than upwards at open sizes")
+    return True
 
 
 def upsample(r: Rewriter) -> bool:
