@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -40,7 +40,7 @@ from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.errors import ModelError, UnsupportedOpError
 from nnjit_studio.model.family import Family
 from nnjit_studio.model.feeds import values_of
-from nnjit_studio.model.open_plan import OpenPlan
+from nnjit_studio.model.open_plan import OpenPlan, OpenPort
 from nnjit_studio.model.size import LARGEST, Size
 from nnjit_studio.records import Kernel
 from nnjit_studio.records.size_tuning import KnownSettings
@@ -198,7 +198,8 @@ def _for_any(
             variant.unified, variant.found, example, importer.store, on_phase, known, webgpu
         )
         importer.store.finish_plan(more=True)
-        plan = replace(form.plan, weights_bytes=importer.store.nbytes)
+        nbytes, ends = importer.store.nbytes, trial.ends({**fixed, **example})
+        plan = replace(form.plan, weights_bytes=nbytes, inputs=guarded(form.plan.inputs, ends))
         held = (trial, fixed, importer.half_weights, on_phase)
         made = Compiled(plan, form.kernels, importer.store.path, *held)
         longer = ({d: at[d] for d in low} for at in trial.longer({**fixed, **example}))
@@ -213,6 +214,15 @@ def _for_any(
             return None
         raise refused("none of its open dimensions takes another size")
     return replace(made, notes=(*importer.notes, *made.notes))
+
+
+def guarded(
+    ports: Sequence[OpenPort], ends: Mapping[str, tuple[str, int, int]]
+) -> tuple[OpenPort, ...]:
+    """The inputs, of which lengths are no larger than what they count."""
+    shapes = {port.name: port.shape for port in ports}
+    most = {name: shapes[other][axis] + off for name, (other, axis, off) in ends.items()}
+    return tuple(replace(port, most=most.get(port.name)) for port in ports)
 
 
 def _model(

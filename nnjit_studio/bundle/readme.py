@@ -122,6 +122,6 @@ def _sizes_readme(plan: OpenPlan) -> str:
         line = f"    {text}: {needed / 2**20:.1f} MiB"
         if line not in lines and needed <= WASM_BYTES:
             lines.append(line)
-    return SIZES_README.format(
-        ranges="\n".join(f"    {d}: {d.text}" for d in plan.dims), memory="\n".join(lines)
-    )
+    ranges = [f"    {d}: {d.text}" for d in plan.dims]
+    ranges += [f"    values of {p.name}: 0 to {p.most}" for p in plan.inputs if p.most is not None]
+    return SIZES_README.format(ranges="\n".join(ranges), memory="\n".join(lines))

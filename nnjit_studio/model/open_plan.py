@@ -90,7 +90,8 @@ class OpenPort:
     buffer: int
     value: int | None = None
     found: FoundAxis | None = None
-    """Both as those of a :class:`PlanPort`."""
+    most: Size | None = None
+    """All three as those of a :class:`PlanPort`."""
 
     @property
     def buffers(self) -> tuple[int, ...]:
@@ -100,7 +101,8 @@ class OpenPort:
     def at(self, sizes: Mapping[str, int]) -> PlanPort:
         shape = tuple(n.at(sizes) for n in self.shape)
         spec = TensorSpec(self.name, shape, self.dtype)
-        return PlanPort(spec, self.buffer, self.value, self.found)
+        most = None if self.most is None else self.most.at(sizes)
+        return PlanPort(spec, self.buffer, self.value, self.found, most)
 
 
 @dataclass(frozen=True)
@@ -257,7 +259,7 @@ class OpenDocument:
 
 def _built(kind: Any, value: Any, dims: Mapping[str, Dim]) -> Any:
     """A value of JSON as a type of this module: msgspec's conversion, but for sizes."""
-    if kind is Size:
+    if kind in (Size, Size | None):
         return _size(value, dims, _DEEPEST)
     origin, inner = get_origin(kind), get_args(kind)
     if origin is tuple and isinstance(value, list):

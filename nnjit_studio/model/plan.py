@@ -153,14 +153,16 @@ class PlanPort:
     """An input or output of the model and the buffer that holds it.
 
     ``value`` is that of an input of one element which the plan was laid out for, because control
-    flow depends on it; a run with another is refused. Where an output has a ``found`` axis, its
-    shape has room for the most that may be found.
+    flow depends on it; a run with another is refused, and so is one where an element of an input
+    is negative or above ``most``: a length of what another input has. Where an output has a
+    ``found`` axis, its shape has room for the most that may be found.
     """
 
     spec: TensorSpec
     buffer: int
     value: int | None = None
     found: FoundAxis | None = None
+    most: int | None = None
 
     @property
     def buffers(self) -> tuple[int, ...]:
@@ -224,7 +226,7 @@ class Plan:
             if buffer["unit_bytes"] == WORD_BYTES:
                 del buffer["unit_bytes"]
         for port in (*data["inputs"], *data["outputs"]):
-            for word in ("value", "found"):
+            for word in ("value", "found", "most"):
                 if port[word] is None:
                     del port[word]
         for step in (*data["steps"], *data["gpu_steps"]):

@@ -154,7 +154,7 @@ export function feedsOf(plan, inputs) {
   const names = plan.inputs.map((p) => p.spec.name).join(", ");
   const extra = inputs.find((t) => !plan.inputs.some((p) => p.spec.name === t.name));
   if (extra) throw new EngineError(`The model has no input "${extra.name}".`, `Its inputs are ${names}.`);
-  return plan.inputs.map(({ spec, buffer, value }) => {
+  return plan.inputs.map(({ spec, buffer, value, most }) => {
     const tensor = inputs.find((t) => t.name === spec.name);
     if (!tensor) throw new EngineError(`The input "${spec.name}" is missing.`, `The model's inputs are ${names}.`);
     if (tensor.dtype !== spec.dtype)
@@ -167,6 +167,7 @@ export function feedsOf(plan, inputs) {
     if (tensor.data.length !== specBytes(spec))
       throw new EngineError(`The input "${spec.name}" has ${tensor.data.length} bytes, its shape needs ${specBytes(spec)}.`);
     if (value !== undefined) checkValue(tensor, value);
+    if (most !== undefined) checkLengths(tensor, most);
     return { buffer, data: tensor.data };
   });
 }
@@ -176,6 +177,12 @@ function checkValue({ name, dtype, data }, value) {
   const [given] = new ARRAYS[dtype](data.slice().buffer);
   if (Number(given) !== value)
     throw new EngineError(`The input "${name}" is ${given}, the model was compiled for ${value}.`, "Compile it with this value at hand.");
+}
+
+/** @param {Tensor} tensor lengths of what another input has @param {number} most */
+function checkLengths({ name, dtype, data }, most) {
+  const wrong = [...new ARRAYS[dtype](data.slice().buffer)].find((n) => n < 0 || n > most);
+  if (wrong !== undefined) throw new EngineError(`The input "${name}" says ${wrong}, but what it counts is ${most} long.`, `Give 0 to ${most}.`);
 }
 
 /** @param {Plan} plan @param {number} offset in the weights file @param {Uint8Array} bytes */

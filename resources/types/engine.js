@@ -18,8 +18,8 @@
  */
 /** @typedef {{name: string, shape: number[], dtype: string}} TensorSpec */
 /**
- * `value`: what an input has to be; `found`: the axis of an output that is as long as the i64 in a buffer says.
- * @typedef {{spec: TensorSpec, buffer: number, value?: number, found?: {axis: number, count: number}}} PlanPort
+ * `value`: what an input has to be; `most`: what none of its elements may exceed; `found`: the axis of an output that is as long as the i64 in a buffer says.
+ * @typedef {{spec: TensorSpec, buffer: number, value?: number, most?: number, found?: {axis: number, count: number}}} PlanPort
  */
 /** @typedef {{region: string, offset: number, nbytes: number, pack: [number, number] | null, unit_bytes?: number}} PlanBuffer */
 /**
@@ -48,7 +48,7 @@
 /** @typedef {{kind: string, size: Size, over?: Size}} Scalar `kind`: int, or float, inverse or quotient (size over `over`), passed as bits */
 /** @typedef {{workload: string, scalars: Scalar[], extent: Size}} Variant */
 /** @typedef {{selectors: [Size, number][], variants: Variant[]}} OpenKernel */
-/** @typedef {{name: string, dtype: string, shape: Size[], buffer: number, value?: number, found?: {axis: number, count: number}}} OpenPort */
+/** @typedef {{name: string, dtype: string, shape: Size[], buffer: number, value?: number, most?: Size, found?: {axis: number, count: number}}} OpenPort */
 /**
  * A plan for any size (nnjit_studio/model/open_plan.py).
  * @typedef {object} OpenPlan

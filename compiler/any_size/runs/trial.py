@@ -159,6 +159,26 @@ class Trial:
             with contextlib.suppress(UserError):
                 yield self.values(sizes, share=_FILLED)
 
+    def ends(self, sizes: Sizes) -> dict[str, tuple[str, int, int]]:
+        """Lengths of which the model refuses larger ones, each with the input and axis that it is
+        counted along, and by how much the largest one that runs is off that axis."""
+        feeds, _ = self.values(sizes)
+
+        def runs(name: str, length: int) -> bool:
+            given = {**feeds, name: np.full_like(feeds[name], length)}
+            with contextlib.suppress(UserError):
+                self._reference.run(given, self.outputs)
+                return True
+            return False
+
+        found = {}
+        for name, (other, axis) in self.lengths.items():
+            n = feeds[other].shape[axis]
+            off = next((off for off in (0, -1) if runs(name, n + off)), None)
+            if off is not None and not runs(name, TIMES * n):
+                found[name] = other, axis, off
+        return found
+
     def largest(self, name: str, sizes: Sizes) -> int:
         """The largest size of a dimension that runs, the others being these."""
         low, end = sizes[name], looked_up_to(sizes[name])

@@ -57,7 +57,11 @@ export function everyVariant(open) {
 
 /** Without places in the arena. @param {OpenPlan} open @param {Dims} dims @param {PlanStep[]} steps @returns {Plan} */
 function sized(open, dims, steps) {
-  const port = (/** @type {OpenPort} */ { name, dtype, shape, ...rest }) => ({ ...rest, spec: { name, dtype, shape: shape.map((n) => valueOf(n, dims)) } });
+  const port = (/** @type {OpenPort} */ { name, dtype, shape, most, ...rest }) => ({
+    ...rest,
+    ...(most === undefined ? {} : { most: valueOf(most, dims) }),
+    spec: { name, dtype, shape: shape.map((n) => valueOf(n, dims)) },
+  });
   const buffers = open.buffers.map((b) => (b.region === "weight" && typeof b.nbytes === "number" ? /** @type {PlanBuffer} */ (b) : { ...b, nbytes: valueOf(b.nbytes, dims) }));
   /** @type {PlanPort[]} */
   const inputs = open.inputs.map(port);

@@ -16,6 +16,7 @@ from nnjit_studio.compiler.any_size.inputs import lengths_of
 from nnjit_studio.compiler.any_size.runs.runner import OpenRunner
 from nnjit_studio.compiler.any_size.runs.trial import Trial
 from nnjit_studio.compiler.onnx_file.native import native_session
+from nnjit_studio.model.open_plan import OpenPlan
 from nnjit_studio.model.size import LARGEST
 
 RNG = np.random.default_rng(7)
@@ -95,6 +96,10 @@ def test_a_bundle_without_arrays_takes_any_number_of_samples_and_any_length(tmp_
     assert made is not None and made.notes == ()
     dims = {d.name: (d.low, d.high, d.step) for d in made.plan.dims}
     assert dims == {"b": (1, LARGEST, 1), "n": (1, LARGEST, 1)}
+    # A longer one is refused, since ONNX Runtime refuses it.
+    most = {port.spec.name: port.most for port in made.plan.at({"b": 2, "n": 333}).inputs}
+    assert most == {"x": None, "lens": 333}
+    assert OpenPlan.from_json(made.plan.to_json()) == made.plan
     runner = OpenRunner(made.plan, made.kernels, tmp_path / "w.bin", "simd128")
     for b, n in ((1, 1), (1, 40), (2, 333), (3, 2600)):
         given = {"x": RNG.standard_normal((b, n)).astype(np.float32)}

@@ -55,6 +55,22 @@ test("any size runs, and comes back to one that ran before", async () => {
   }
 });
 
+test("a length that is longer than what it counts is refused, and the session goes on", async () => {
+  const open = /** @type {any} */ (plan());
+  open.inputs.push({ name: "lens", dtype: "i64", shape: [2], most: [[1, "n"]], buffer: open.buffers.length });
+  open.buffers.push({ region: "arena", offset: 0, nbytes: 16, pack: null });
+  const sizes = new Sizes(open);
+  const engine = new Engine();
+  engine.load(sizes.everyVariant, {}, sizes);
+  await engine.register([{ ...header("even", 4), bytes: addKernel }, { ...header("odd", 4), bytes: doubleKernel }]);
+  const run = (/** @type {number} */ n, /** @type {bigint[]} */ ...lens) =>
+    engine.infer([x([1, n], n), { name: "lens", dtype: "i64", shape: [2], data: new Uint8Array(new BigInt64Array(lens).buffer) }]).outputs[0].shape;
+  assert.deepEqual(run(7, 7n, 0n), [1, 7]);
+  assert.throws(() => run(7, 7n, 8n), /input "lens" says 8, but what it counts is 7 long.*Give 0 to 7/);
+  assert.throws(() => run(8, -1n, 8n), /input "lens" says -1, but what it counts is 8 long/);
+  assert.deepEqual(run(8, 7n, 8n), [1, 8]);
+});
+
 test("the first run of a size begins with what another one learned of the kernel", () => {
   const sizes = new Sizes(/** @type {any} */ (plan()));
   const memory = new WebAssembly.Memory({ initial: 2 });
