@@ -18,7 +18,13 @@ from onnx import helper
 from nnjit_studio.compiler.importer.onnx.control.bodies import LoopBody, kept, loop_of, scan_of
 from nnjit_studio.compiler.importer.onnx.control.distances import squares_apart
 from nnjit_studio.compiler.importer.onnx.control.frames import frames_of_line
-from nnjit_studio.compiler.importer.onnx.control.slices import count, resized, sliced
+from nnjit_studio.compiler.importer.onnx.control.slices import (
+    as_data,
+    count,
+    outputs_as_data,
+    resized,
+    sliced,
+)
 from nnjit_studio.compiler.importer.onnx.forms import functions
 from nnjit_studio.compiler.importer.onnx.found.readers import read_found
 from nnjit_studio.compiler.importer.onnx.found.walk import FoundWalk
@@ -71,6 +77,7 @@ def fold_for(
     walk = FoundWalk(read_found, model, _RULES, given, bodies, keep_ranges)
     walk.limits = _limits_of_ranges(model.graph.node)
     walk.run(model.graph.node)
+    outputs_as_data(walk, model.graph)
     walk.finish(model.graph)
     return model, frozenset(walk.relied), walk.counted
 
@@ -119,39 +126,17 @@ def _range(w: Walk, node: onnx.NodeProto) -> bool:
     return w.counted.kept
 
 
-def _as_data(w: Walk, node: onnx.NodeProto, position: int) -> None:
-    """Have a node read numbers that hang on sizes as computed ones: counted, or equal floats."""
-    name = node.input[position]
-    values = w.values.get(name, np.zeros(0)).reshape(-1)
-    whole = values.dtype.kind == "i"
-    if name not in w.counted.from_sizes or not (whole or values.dtype == np.float32):
-        return
-    if not values.size:
-        return
-    start, step = values[0].item(), int(values[1] - values[0]) if whole and values.size > 1 else 0
-    if not np.array_equal(values, start + step * np.arange(values.size)):
-        return
-    w.counted.ends.append(int(values.max()) + 1 if whole else 0)
-    if w.counted.kept:
-        w.count += 1
-        line, kind = f"folded//{w.count}", w.types[name].tensor_type.elem_type
-        numbers = {"start": start, "step": step, "count": values.size}
-        count(w, line, node.name, kind, numbers)
-        to = w.constant(np.array(w.values[name].shape, np.int64))
-        node.input[position] = w.emit("Reshape", line, to)
-
-
 def _gather(w: Walk, node: onnx.NodeProto) -> bool:
     source = node.input[0]
     if source in w.constants and source not in w.counted.from_sizes:
-        _as_data(w, node, 1)
+        as_data(w, node, 1)
     return False
 
 
 def _cast(w: Walk, node: onnx.NodeProto) -> bool:
     floats = helper.tensor_dtype_to_np_dtype(attribute_of(node, "to")).kind == "f"
     if floats and node.output[0] not in w.limits:
-        _as_data(w, node, 0)
+        as_data(w, node, 0)
     return False
 
 
@@ -165,7 +150,7 @@ def _concat(w: Walk, node: onnx.NodeProto) -> bool:
         node.input[:] = parts
     if all(n in w.values for n in parts) and _is_data(w, parts[:1]):
         for position in range(len(parts)):
-            _as_data(w, node, position)
+            as_data(w, node, position)
     return False
 
 

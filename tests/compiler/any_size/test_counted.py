@@ -275,3 +275,27 @@ def test_a_sum_of_what_is_replaced_is_a_sum_of_the_others() -> None:
     inputs = {"mask": ("n", Sum(("past", "own"), 1)), "x": ("past", "own")}
     made = replaced(inputs, {"past": Sum(("a",), 2), "own": "b", "n": "m"})
     assert made == {"mask": ("m", Sum(("a", "b"), 3)), "x": (Sum(("a",), 2), "b")}
+
+
+FILLED = """
+<ir_version: 9, opset_import: ["" : 17]>
+g (float[batch, length] x) => (float[batch, length] y, int64[batch] lengths, float[length] ones)
+{
+    y = Relu(x)
+    many = Shape<start = 0, end = 1>(x)
+    lengths = ConstantOfShape<value = int64[1] {3000}>(many)
+    wide = Shape<start = 1>(x)
+    ones = ConstantOfShape<value = float[1] {1.5}>(wide)
+}
+"""
+
+
+def test_an_output_that_is_one_number_for_each_element_takes_any_batch(tmp_path: Path) -> None:
+    """As preprocessors of speech tell a length that is the same for all."""
+    path = written(tmp_path, FILLED)
+    made = import_any(path, tmp_path / "w.bin", {"x": np.ones((2, 9), np.float32)})
+    assert made is not None and made.notes == ()
+    runner = OpenRunner(made.plan, made.kernels, tmp_path / "w.bin", TIERS[0])
+    for n, k in ((1, 1), (3, 17), (5, 2)):
+        got = runner.run({"batch": n, "length": k}, {"x": np.ones((n, k), np.float32)})
+        assert got["lengths"].tolist() == [3000] * n and got["ones"].tolist() == [1.5] * k

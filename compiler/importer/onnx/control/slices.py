@@ -22,6 +22,37 @@ def count(w: Walk, name: str, node: str, kind: int, numbers: Mapping[str, float]
     w.nodes.append(helper.make_node(COUNTING_OP, [], [name], node, dtype=dtype, **numbers))
 
 
+def as_data(w: Walk, node: onnx.NodeProto, position: int) -> None:
+    """Have a node read numbers that hang on sizes as computed ones: counted, or equal floats."""
+    name = node.input[position]
+    values = w.values.get(name, np.zeros(0)).reshape(-1)
+    whole = values.dtype.kind == "i"
+    if name not in w.counted.from_sizes or not (whole or values.dtype == np.float32):
+        return
+    if not values.size:
+        return
+    start, step = values[0].item(), int(values[1] - values[0]) if whole and values.size > 1 else 0
+    if not np.array_equal(values, start + step * np.arange(values.size)):
+        return
+    w.counted.ends.append(int(values.max()) + 1 if whole else 0)
+    if w.counted.kept:
+        w.count += 1
+        line, kind = f"folded//{w.count}", w.types[name].tensor_type.elem_type
+        numbers = {"start": start, "step": step, "count": values.size}
+        count(w, line, node.name, kind, numbers)
+        to = w.constant(np.array(w.values[name].shape, np.int64))
+        node.input[position] = w.emit("Reshape", line, to)
+
+
+def outputs_as_data(w: Walk, graph: onnx.GraphProto) -> None:
+    """Have outputs that hang on sizes computed: a constant has one size."""
+    ports = onnx.NodeProto(input=[w.resolve(port.name) for port in graph.output])
+    for position, port in enumerate(graph.output):
+        as_data(w, ports, position)
+        if ports.input[position] != w.resolve(port.name):
+            w.alias[port.name] = ports.input[position]
+
+
 def sliced(w: Walk, node: onnx.NodeProto) -> bool:
     """Read a constant table at counted places where they do not begin at its first one, as those
     of relative positions do, in the middle."""
