@@ -88,12 +88,28 @@ def slides(graph: onnx.GraphProto, computed: Shapes) -> tuple[Slide, ...]:
     return tuple(Slide(node.input[0], node.output[0], places) for node, places in made)
 
 
-def divisions(graph: onnx.GraphProto) -> tuple[tuple[str, str, int], ...]:
-    """What is divided by a whole number that the file has, the quotient, and that number."""
+class Division(NamedTuple):
+    """What is divided by a whole number that the file has, and what comes of it."""
+
+    tensor: str
+    result: str
+    by: int
+    leaves: bool
+    """Whether the result is what is left over, and not the quotient."""
+
+    def quotient(self, n: int, result: int) -> int:
+        return (n - result) // self.by if self.leaves else result
+
+
+def divisions(graph: onnx.GraphProto) -> tuple[Division, ...]:
+    """All of a graph."""
     given = _constants(graph)
     known = {n: a.item() for n, a in given.items() if a.size == 1 and a.dtype.kind == "i"}
-    nodes = [n for n in graph.node if n.op_type == "Div" and known.get(n.input[1], 1) > 1]
-    return tuple((n.input[0], n.output[0], known[n.input[1]]) for n in nodes)
+    both = {"Div": False, "Mod": True}
+    nodes = [n for n in graph.node if n.op_type in both and known.get(n.input[1], 1) > 1]
+    return tuple(
+        Division(n.input[0], n.output[0], known[n.input[1]], both[n.op_type]) for n in nodes
+    )
 
 
 def _constants(graph: onnx.GraphProto) -> dict[str, NDArray[Any]]:

@@ -75,9 +75,12 @@ class Trial:
         held = {*self.tensors, *self.inputs}
         computed = self._shapes_of([n for n in kernels(model.graph) if n in held])
         self._windows = [w for w in windows(model.graph, computed) if w.tensor in held]
-        self._divided = [d for d in divisions(model.graph) if {*d[:2]} <= held]
+        self._divided = [d for d in divisions(model.graph) if {d.tensor, d.result} <= held]
         slid = (s for s in slides(model.graph, computed) if {s.tensor, s.result} <= held)
-        parts = ((_number(a), _number(b), (Place(0, 0, by, by),)) for a, b, by in self._divided)
+        parts = (
+            (_number(d.tensor), _number(d.result), (Place(0, 0, d.by, d.by),))
+            for d in self._divided
+        )
         self.slides = (*slid, *itertools.starmap(Slide, parts))
         maps = (w.tensor for w in self._windows if w.tensor not in self.inputs)
         self._looked_at = list(dict.fromkeys((*self.outputs, *maps)))
@@ -118,14 +121,16 @@ class Trial:
         return {name: array.shape for name, array in (*feeds.items(), *found.items())}
 
     def looked_at(self, sizes: Sizes) -> Shapes:
-        """Shapes of the inputs and of all tensors, and the quotients of sizes by numbers."""
+        """Shapes of the inputs and of all tensors, and sizes that are divided, with quotients."""
         feeds, found = self.values(sizes, self.tensors)
         shapes: dict[str, tuple[int, ...]] = {name: array.shape for name, array in feeds.items()}
-        divided = {name for pair in self._divided for name in pair[:2]}
-        for name, array in found.items():
-            shapes[name] = array.shape
-            if name in divided and array.size == 1:
-                shapes[_number(name)] = (int(array.reshape(-1)[0]),)
+        shapes |= {name: array.shape for name, array in found.items()}
+        numbers = {n: int(a.reshape(-1)[0]) for n, a in found.items() if a.size == 1}
+        for division in self._divided:
+            if {division.tensor, division.result} <= numbers.keys():
+                n, result = numbers[division.tensor], numbers[division.result]
+                shapes[_number(division.tensor)] = (n,)
+                shapes[_number(division.result)] = (division.quotient(n, result),)
         return shapes
 
     def values(

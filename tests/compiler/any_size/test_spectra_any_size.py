@@ -184,3 +184,40 @@ def test_rows_that_a_graph_cuts_of_a_signal_have_a_formula(tmp_path: Path) -> No
 
     made = checked(path, tmp_path, [{"n": n} for n in (850, 200, 399, 400, 401, 3333)], feeds)
     assert made.notes == ()
+
+
+SCANNED = """
+g (float[b, n] x) => (float[b, m, 25] y)
+<int64 wide = {25}, int64 step = {10}, int64[1] first = {0}, int64[1] kept = {15},
+ int64[1] axis = {1}, int64[3] parts = {0, -1, 10}> {
+    size = Shape<start = 1, end = 2>(x)
+    count = Squeeze(size)
+    behind = Sub(count, wide)
+    rest = Mod(behind, step)
+    whole = Sub(count, rest)
+    end = Unsqueeze(whole, first)
+    begin = Slice(x, first, kept, axis, axis)
+    line = Slice(x, kept, end, axis, axis)
+    cut = Reshape(line, parts)
+    last, y = Scan<num_scan_inputs = 1, scan_input_axes = [1], scan_output_axes = [1], body =
+        frames (float[b, 15] before, float[b, 10] new) => (float[b, 15] next, float[b, 25] frame)
+        <int64[1] ten = {10}, int64[1] all = {9223372036854775807}, int64[1] along = {1}> {
+            frame = Concat<axis = -1>(before, new)
+            next = Slice(frame, ten, all, along, along)
+        }>(begin, cut)
+}
+"""
+
+
+def test_frames_that_a_scan_cuts_take_any_number_of_samples(tmp_path: Path) -> None:
+    """Of the number of samples a graph takes what a division leaves."""
+    path = written(tmp_path, SCANNED)
+    divisions = Trial(path, {"x": np.zeros((1, 99), np.float32)}).slides
+    assert [(p.stride, s.places) for s in divisions for p in s.places][0][0] == 10
+
+    def feeds(sizes: dict[str, int]) -> dict[str, np.ndarray]:
+        return {"x": RNG.standard_normal((sizes["b"], sizes["n"])).astype(np.float32)}
+
+    sizes = [{"b": b, "n": n} for b, n in ((1, 200), (1, 25), (2, 34), (3, 35), (1, 1999))]
+    made = checked(path, tmp_path, sizes, feeds)
+    assert made.notes == () and {d.name: d.low for d in made.plan.dims} == {"b": 1, "n": 25}

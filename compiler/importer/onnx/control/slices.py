@@ -22,6 +22,13 @@ def count(w: Walk, name: str, node: str, kind: int, numbers: Mapping[str, float]
     w.nodes.append(helper.make_node(COUNTING_OP, [], [name], node, dtype=dtype, **numbers))
 
 
+def counted(w: Walk, node: str, kind: int, numbers: Mapping[str, float]) -> str:
+    """The same under a name of its own."""
+    w.count += 1
+    count(w, name := f"folded//{w.count}", node, kind, numbers)
+    return name
+
+
 def as_data(w: Walk, node: onnx.NodeProto, position: int) -> None:
     """Have a node read numbers that hang on sizes as computed ones: counted, or equal floats."""
     name = node.input[position]
@@ -36,10 +43,8 @@ def as_data(w: Walk, node: onnx.NodeProto, position: int) -> None:
         return
     w.counted.ends.append(int(values.max()) + 1 if whole else 0)
     if w.counted.kept:
-        w.count += 1
-        line, kind = f"folded//{w.count}", w.types[name].tensor_type.elem_type
         numbers = {"start": start, "step": step, "count": values.size}
-        count(w, line, node.name, kind, numbers)
+        line = counted(w, node.name, w.types[name].tensor_type.elem_type, numbers)
         to = w.constant(np.array(w.values[name].shape, np.int64))
         node.input[position] = w.emit("Reshape", line, to)
 
@@ -72,10 +77,8 @@ def sliced(w: Walk, node: onnx.NodeProto) -> bool:
         return False
     w.counted.ends.append(len(at))  # an extent of the model, where the end in the table is none
     if w.counted.kept:
-        w.count += 1
-        places = f"folded//{w.count}"
         line = {"start": at.start, "step": at.step, "count": len(at)}
-        count(w, places, node.name, onnx.TensorProto.INT64, line)
+        places = counted(w, node.name, onnx.TensorProto.INT64, line)
         w.alias[node.output[0]] = w.emit("Gather", table, places, axis=axis)
     return w.counted.kept
 
@@ -94,10 +97,8 @@ def resized(w: Walk, node: onnx.NodeProto) -> bool:
         extents = np.array(shape)[axes or slice(None)]
         same = to == (extents if to.dtype.kind == "i" else 1)
         w.counted.level.setdefault(shape, set()).update(extents[same].tolist())
-        w.count += 1
-        places = f"folded//{w.count}"
         line = {"start": 0, "step": 1, "count": shape[-1]}
-        count(w, places, node.name, onnx.TensorProto.INT64, line)
+        places = counted(w, node.name, onnx.TensorProto.INT64, line)
         node.input[0] = w.emit("Gather", table, places, axis=len(shape) - 1)
     return False
 
