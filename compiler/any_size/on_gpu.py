@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from nnjit_studio.compiler.any_size.fused import Attentions, Fused, in_one
-from nnjit_studio.compiler.any_size.kernels.compiled import remembering
 from nnjit_studio.compiler.any_size.kernels.part import Part, part_of
+from nnjit_studio.compiler.any_size.kernels.samples import remembering
 from nnjit_studio.compiler.any_size.kernels.wgsl import any_size_document
 from nnjit_studio.compiler.any_size.refusal import reason
 from nnjit_studio.compiler.pipeline.wgsl import compile_wgsl

@@ -9,6 +9,7 @@ from typing import Any
 from nnjit_studio.compiler.any_size.constants import Prefix, Repeated
 from nnjit_studio.compiler.any_size.fused import Attentions, Fused, attentions, in_one
 from nnjit_studio.compiler.any_size.kernels.compiled import At, Compiled, any_size_kernel
+from nnjit_studio.compiler.any_size.kernels.cuts import bounded
 from nnjit_studio.compiler.any_size.kernels.families import family_of
 from nnjit_studio.compiler.any_size.kernels.part import Part, part_of
 from nnjit_studio.compiler.any_size.kernels.tuned import Tuning
@@ -25,7 +26,7 @@ from nnjit_studio.errors import CompileError, ModelError
 from nnjit_studio.model import PlanPort, PlanStep
 from nnjit_studio.model.family import Family
 from nnjit_studio.model.open_plan import OpenBuffer, OpenPlan, OpenPort
-from nnjit_studio.model.size import Dim, size
+from nnjit_studio.model.size import Dim, Size, size
 from nnjit_studio.records import Kernel
 from nnjit_studio.records.size_tuning import KnownSettings
 
@@ -80,9 +81,13 @@ def open_form(
         gpu = OnGpu(notes=("The bundle has Wasm kernels alone: data says how large an output is.",))
     elif webgpu:
         gpu = on_gpu(symbolic, parts, steps, attention, found.dims, example, on_phase)
+    dims = bounded(found.dims, wasm.most)
+    ended = tuple(now for was, now in zip(found.dims, dims, strict=True) if was != now)
+    if not all(d.takes(example[d.name]) for d in ended):
+        raise refused(f"its loops end at {', '.join(f'{d}={d.high}' for d in ended)}")
     plan = OpenPlan(
         unified.sample.plan.name,
-        found.dims,
+        dims,
         example,
         tuple(map(_port, symbolic.plan.inputs)),
         tuple(map(_port, symbolic.plan.outputs)),
@@ -95,8 +100,12 @@ def open_form(
     )
     plan = replace(plan, buffers=_needed(plan, (*buffers, *wasm.workspaces)))
     code = {(k.workload, k.tier): k for c in wasm.kernels.values() for k in c.code}
-    notes = (*wasm.notes, *gpu.notes)
-    return OpenForm(plan, (*code.values(), *gpu.kernels), notes, tuple(tuning.ends))
+    told = (
+        f"{d} is {d.high} or less in the bundle: a loop of its kernels ends there." for d in ended
+    )
+    ends = ({**example, d.name: d.high} for d in ended)
+    notes = (*wasm.notes, *gpu.notes, *told)
+    return OpenForm(plan, (*code.values(), *gpu.kernels), notes, (*tuning.ends, *ends))
 
 
 def families(
@@ -137,6 +146,8 @@ class _InWasm:
     steps: tuple[PlanStep, ...]
     workspaces: tuple[OpenBuffer, ...]
     notes: tuple[str, ...]
+    most: dict[Size, int]
+    """What no size of the kernels exceeds."""
 
 
 def _in_wasm(
@@ -176,7 +187,11 @@ def _in_wasm(
             kernels[part.name] = tuning.compiled(part)
         except CompileError as error:  # a tile that is none at one of the sizes of a kernel
             raise refused(error.error.rstrip(".")) from error
-    return _InWasm(kernels, mine, tuple(workspaces), (*tuning.notes(len(kernels)), *notes))
+    most: dict[Size, int] = {}
+    for kernel in kernels.values():
+        for value, end in kernel.most.items():
+            most[value] = min(end, most.get(value, end))
+    return _InWasm(kernels, mine, tuple(workspaces), (*tuning.notes(len(kernels)), *notes), most)
 
 
 def _needed(plan: OpenPlan, buffers: Sequence[OpenBuffer]) -> tuple[OpenBuffer, ...]:

@@ -13,11 +13,12 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 from nnjit_studio.compiler.any_size.fit import Numbers, Vector
 from nnjit_studio.compiler.any_size.kernels.attention import OpenAttention, open_attention
+from nnjit_studio.compiler.any_size.kernels.cuts import cuts
 from nnjit_studio.compiler.any_size.kernels.drawn import Drawing, Wanted
 from nnjit_studio.compiler.any_size.kernels.functions import Constant, parts, with_parameters
 from nnjit_studio.compiler.any_size.kernels.remainders import remainders, unblocked
@@ -26,6 +27,7 @@ from nnjit_studio.compiler.any_size.kernels.samples import (
     blocks_far_off,
     fits_32_bits,
     holds,
+    remembering,
     told_dims,
 )
 from nnjit_studio.compiler.any_size.kernels.scalars import (
@@ -70,12 +72,6 @@ At = Callable[[Mapping[str, int]], Program]
 """The program of a kernel at sizes of the dimensions."""
 
 
-def remembering(at: At) -> At:
-    """The same program for the same sizes, so that all that is known of it stays known."""
-    made = cache(lambda *sizes: at(dict(sizes)))
-    return lambda sizes: made(*sizes.items())
-
-
 @dataclass(frozen=True)
 class Compiled:
     """A kernel for any size, and the code of its variants."""
@@ -84,6 +80,7 @@ class Compiled:
     code: tuple[Kernel, ...]
     workspace: Size = field(default_factory=lambda: size(0))
     """Bytes of the scores of an attention that is one kernel."""
+    most: Mapping[Size, int] = field(default_factory=dict)  # what sizes are no larger than
 
 
 def any_size_kernel(
@@ -140,7 +137,8 @@ def any_size_kernel(
     some = next(variant for variant in made if variant)
     variants = [variant or some for variant in made]
     workspace = maker.attention.workspace if maker.attention else size(0)
-    return Compiled(OpenKernel(tuple(selectors), tuple(variants)), tuple(code), workspace)
+    kernel = OpenKernel(tuple(selectors), tuple(variants))
+    return Compiled(kernel, tuple(code), workspace, maker.ends)
 
 
 @dataclass
@@ -161,6 +159,7 @@ class _Maker:
     cuts: tuple[int, ...] = ()
     """Columns and rows of that tile; of a product's, and parts of its reduction, the open ones."""
     attention: OpenAttention | None = None
+    ends: dict[Size, int] = field(default_factory=dict)  # of loops that are cut at a size
 
     @cached_property
     def _drawing(self) -> Drawing:
@@ -246,7 +245,8 @@ class _Maker:
         """The parameter that each constant becomes, if any; the parameters; the extent."""
         drawn = [s.sizes for s in samples]
         own = (*self.extents, *self.shapes)
-        whole = (*told_dims(self.at, self.dims, own, drawn), *self.extents)
+        parts_of_loops = (part for cut, end in self.ends.items() for part in (cut, size(end) - cut))
+        whole = (*told_dims(self.at, self.dims, own, drawn), *self.extents, *parts_of_loops)
         rows, atoms, bases = told = self._told(samples, wanted, whole)
         exact = [s for s in samples if s.own_floats]
         floats = told if len(exact) == len(samples) else self._told(exact, wanted, whole)
@@ -304,6 +304,8 @@ class _Maker:
         groups: dict[object, list[Sample]] = {}
         drawn = itertools.islice(self._drawing.sizes(wanted), _TRIES)
         first = list(itertools.islice(drawn, _SAMPLES + _HELD_OUT if self.extents else 0))
+        apart = [told for told in self.told if told not in self._drawing.turned]
+        self.ends |= cuts(lambda sizes: self._scheduled(sizes, small)[1], apart, first[:2])
         if len(first) == _SAMPLES + _HELD_OUT:
             with contextlib.suppress(Differs):
                 skeleton, samples = self._together(first, small)
@@ -349,7 +351,7 @@ class _Maker:
     def _read(
         self, sizes: Sizes, program: Program, loops: Sequence[Scheduled]
     ) -> tuple[object, Sample]:
-        functions = lowered(program, loops, self._drawing.keeps_loops)
+        functions = lowered(program, loops, self._drawing.keeps_loops or bool(self.ends))
         read = [parts(function) for function in functions]
         constants = [c for _, found in read for c in found]
         constants.append(("i32", loops[0].parallel_extent))

@@ -16,7 +16,8 @@ def joined(above: Size, low: Compiled, high: Compiled) -> Compiled:
     whole = len(low.kernel.variants) + len(high.kernel.variants)
     place = first + least(above, 1) * (second + len(low.kernel.variants) - first)
     kernel = OpenKernel(((place, whole),), (*low.kernel.variants, *high.kernel.variants))
-    return Compiled(kernel, (*low.code, *high.code), low.workspace)
+    code, most = (*low.code, *high.code), {**low.most, **high.most}
+    return Compiled(kernel, code, low.workspace, most)
 
 
 def _place(kernel: OpenKernel) -> Size:

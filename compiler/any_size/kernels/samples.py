@@ -8,7 +8,7 @@ import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from nnjit_studio.compiler.any_size.kernels.functions import Constant, bits_of
@@ -79,6 +79,12 @@ def leaves_remainders(extents: Sequence[int], turn: int, stage: int, empty: bool
         count = len(_REMAINDERS)
         return all(n % TURN == _REMAINDERS[(turn + i) % count] for i, n in enumerate(extents))
     return stage > 1 or all(n % TURN > LANES and n % LANES for n in extents)
+
+
+def remembering(at: Callable[[Sizes], Program]) -> Callable[[Sizes], Program]:
+    """The same program for the same sizes, so that all that is known of it stays known."""
+    made = cache(lambda *sizes: at(dict(sizes)))
+    return lambda sizes: made(*sizes.items())
 
 
 def told_dims(

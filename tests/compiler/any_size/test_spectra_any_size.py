@@ -213,7 +213,7 @@ def test_frames_that_a_scan_cuts_take_any_number_of_samples(tmp_path: Path) -> N
     """Of the number of samples a graph takes what a division leaves."""
     path = written(tmp_path, SCANNED)
     divisions = Trial(path, {"x": np.zeros((1, 99), np.float32)}).slides
-    assert [(p.stride, s.places) for s in divisions for p in s.places][0][0] == 10
+    assert next(p.stride for s in divisions for p in s.places) == 10
 
     def feeds(sizes: dict[str, int]) -> dict[str, np.ndarray]:
         return {"x": RNG.standard_normal((sizes["b"], sizes["n"])).astype(np.float32)}
@@ -221,3 +221,30 @@ def test_frames_that_a_scan_cuts_take_any_number_of_samples(tmp_path: Path) -> N
     sizes = [{"b": b, "n": n} for b, n in ((1, 200), (1, 25), (2, 34), (3, 35), (1, 1999))]
     made = checked(path, tmp_path, sizes, feeds)
     assert made.notes == () and {d.name: d.low for d in made.plan.dims} == {"b": 1, "n": 25}
+
+
+PADDED = """
+g (float[b, n] x) => (float[b, 520] y)
+<int64[1] whole = {480}, int64[4] behind = {0, 0, 0, 1}, int64[4] around = {0, 20, 0, 20}> {
+    size = Shape<start = 1, end = 2>(x)
+    more = Sub(whole, size)
+    pads = Mul(more, behind)
+    padded = Pad(x, pads)
+    mirrored = Pad<mode = "reflect">(padded, around)
+    y = Relu(mirrored)
+}
+"""
+
+
+def test_a_signal_that_is_padded_to_a_number_of_samples_is_open_up_to_it(tmp_path: Path) -> None:
+    """As Whisper's is: in front of the padding vectors leave up to three samples, and a kernel's
+    code for three of them is none for one."""
+
+    def feeds(sizes: dict[str, int]) -> dict[str, np.ndarray]:
+        return {"x": RNG.random((sizes["b"], sizes["n"])).astype(np.float32) + 1}
+
+    path = written(tmp_path, PADDED.replace('"', "'"))
+    sizes = [{"b": b, "n": n} for b in (1, 3) for n in (128, 1, 2, 3, 7, 477, 478, 479, 480)]
+    made = checked(path, tmp_path, sizes, feeds)
+    assert {d.name: (d.low, d.high) for d in made.plan.dims} == {"b": (1, LARGEST), "n": (1, 480)}
+    assert made.notes == ("n is 480 or less in the bundle: a loop of its kernels ends there.",)
