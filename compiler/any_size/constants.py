@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnjit_studio.compiler.any_size.refusal import DIFFERENT_STEPS, refused
+from nnjit_studio.compiler.any_size.refusal import COMPUTED, DIFFERENT_STEPS, refused
 from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.model import NUMPY_DTYPES
 
@@ -94,7 +94,7 @@ def _follows(samples: Sequence[NDArray[Any]]) -> Made:
     for way in ways:
         if all(s.ndim == base.ndim and np.array_equal(way.at(s.shape), s) for s in samples):
             return way
-    raise refused(f"it holds a constant of {list(longest.shape)} that was computed from the sizes")
+    raise refused(f"it holds a constant of {list(longest.shape)} {COMPUTED}")
 
 
 def outline(built: BuiltModel) -> tuple[object, ...]:

@@ -22,7 +22,7 @@ from nnjit_studio.compiler.any_size.constants import Prefix, made_constants, out
 from nnjit_studio.compiler.any_size.fit import Fit, Numbers, Vector
 from nnjit_studio.compiler.any_size.imported_sizes import IMPORTS, sizes_to_import
 from nnjit_studio.compiler.any_size.inputs import Feeds, Sizes, sizes_of
-from nnjit_studio.compiler.any_size.narrower import narrowed, ways
+from nnjit_studio.compiler.any_size.narrower import Tried, narrowed, ways
 from nnjit_studio.compiler.any_size.open_form import families, open_form
 from nnjit_studio.compiler.any_size.probe import Probe, probe
 from nnjit_studio.compiler.any_size.refusal import DIFFERENT_STEPS, reason, refused
@@ -271,12 +271,10 @@ def _opened(
     ModelError
         What stands in the way of all sizes, where each way is refused.
     """
-    values, first, ends = values_of(feeds), None, False
+    values, first, tried = values_of(feeds), None, Tried(found)
     last = time.thread_time() + PATIENCE_S
     for narrow, form in ways(trial, found, sizes_of(found.inputs, feeds), fewer):
-        if form.keeps_ranges and not ends:
-            continue
-        if form.odd and first and DIFFERENT_STEPS not in first.error:
+        if tried.rules_out(narrow, form):
             continue
         way = replace(importer, form=form)
         try:
@@ -290,7 +288,7 @@ def _opened(
             whole = narrow is found and not form.joins_apart
             first = told or error if whole else first or error
             importer.store.finish_plan(more=True)
-            ends = ends if form.keeps_ranges else bool(way.counted.ends)
+            tried.note(narrow, form, error.error, bool(way.counted.ends))
             if time.thread_time() > last:
                 break
             continue

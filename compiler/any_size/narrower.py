@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from nnjit_studio.compiler.any_size.inputs import Sizes
 from nnjit_studio.compiler.any_size.probe import Probe, in_whole_steps, sampled
+from nnjit_studio.compiler.any_size.refusal import COMPUTED, DIFFERENT_STEPS, NO_ROWS
 from nnjit_studio.compiler.any_size.runs.importer import Form
 from nnjit_studio.compiler.any_size.runs.trial import Trial
 from nnjit_studio.errors import ModelError
@@ -18,6 +19,36 @@ _FAR = 64
 _LONG, _PART = 512, 4
 """Samples of a long signal, and the part of one that is none of the shortest."""
 _OUT = "For another one, export with --inputs of that size."
+
+
+@dataclass
+class Tried:
+    """What the forms of a program were refused for that has all open sizes: it tells of some others
+    that they would be refused too, after several imports more."""
+
+    found: Probe
+    reasons: dict[Form, str] = field(default_factory=dict)
+    ranges: bool = False
+    """Whether there are Ranges over sizes."""
+
+    def note(self, narrow: Probe, form: Form, why: str, ranges: bool) -> None:
+        self.ranges = self.ranges if form.keeps_ranges else ranges
+        if narrow.fixed == self.found.fixed:
+            self.reasons.setdefault(form, why)
+
+    def rules_out(self, narrow: Probe, form: Form) -> bool:
+        """Whether a form has nothing to keep, or a constant that hangs on sizes in any case; odd
+        sizes help where steps differ, and nowhere else."""
+        if form.keeps_ranges and not self.ranges:
+            return True
+        if narrow.fixed != self.found.fixed:
+            return False
+        told = (why for each, why in self.reasons.items() if not each.keeps_ranges)
+        folded = any(COMPUTED in why or NO_ROWS in why for why in told)
+        if self.ranges and folded and not form.keeps_ranges:
+            return True
+        plain = self.reasons.get(replace(form, odd=False), "")
+        return form.odd and DIFFERENT_STEPS not in plain
 
 
 def ways(

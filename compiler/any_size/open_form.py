@@ -180,13 +180,17 @@ def _in_wasm(
     mine = in_one(steps, {name: found[name] for name in kernels}, args)
     called = {step.workload for step in mine}
     wanted = [part for part in parts if part.name in called]
-    for number, part in enumerate(wanted):
+    made: dict[str, Compiled] = {}
+    # Those without a template first: they are quick to make, and a model is refused for them.
+    ordered = sorted(wanted, key=lambda part: subject_of(part.at(tuning.example)) is not None)
+    for number, part in enumerate(ordered):
         if number % _TOLD == 0:
             on_phase(f"compiling kernel {number + 1} of {len(wanted)}")
         try:
-            kernels[part.name] = tuning.compiled(part)
+            made[part.name] = tuning.compiled(part)
         except CompileError as error:  # a tile that is none at one of the sizes of a kernel
             raise refused(error.error.rstrip(".")) from error
+    kernels |= {part.name: made[part.name] for part in wanted}
     most: dict[Size, int] = {}
     for kernel in kernels.values():
         for value, end in kernel.most.items():

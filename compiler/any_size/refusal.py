@@ -6,6 +6,8 @@ from nnjit_studio.errors import ModelError, NnjitError
 
 _HINT = "Fix its sizes with --dim."
 DIFFERENT_STEPS = "its steps differ from size to size"
+COMPUTED = "that was computed from the sizes"
+NO_ROWS = "the length of a table has no formula"
 
 
 def reason(error: NnjitError) -> str:

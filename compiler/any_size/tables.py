@@ -8,7 +8,7 @@ from nnjit_studio.compiler.any_size.constants import Made, Prefix
 from nnjit_studio.compiler.any_size.fit import Vector
 from nnjit_studio.compiler.any_size.inputs import Sizes
 from nnjit_studio.compiler.any_size.probe import Probe
-from nnjit_studio.compiler.any_size.refusal import refused
+from nnjit_studio.compiler.any_size.refusal import NO_ROWS, refused
 from nnjit_studio.compiler.any_size.runs.trial import LARGEST_TABLE, Trial, looked_up_to
 from nnjit_studio.compiler.importer.built import BuiltModel
 from nnjit_studio.model.size import LARGEST, Size
@@ -51,7 +51,7 @@ def bounded(
     """
     for length in lengths:
         if length not in atoms:
-            raise refused("the length of a table has no formula")
+            raise refused(NO_ROWS)
         names = [dim.name for dim in atoms[length].dims]
         for dim in found.dims:
             if dim.name in names and dim.high == LARGEST:

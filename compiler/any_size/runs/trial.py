@@ -57,6 +57,8 @@ class Trial:
         weights = {t.name for t in model.graph.initializer}
         self.rounds = any(map(_rounds, model.graph.node))
         """Whether activations are rounded to 8 bits as it runs."""
+        self.chooses = any(node.op_type == "TopK" for node in model.graph.node)
+        """Whether rows of its results may be in the order of scores."""
         self.doubtful = may_be_refused(model)
         """Whether it has an operator that no size may mend."""
         ports = [p for p in model.graph.input if p.name not in weights]

@@ -6,8 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nnjit_studio.compiler.any_size.narrower import narrower
+from nnjit_studio.compiler.any_size.narrower import Tried, narrower
 from nnjit_studio.compiler.any_size.probe import Probe, probe
+from nnjit_studio.compiler.any_size.refusal import COMPUTED, DIFFERENT_STEPS
+from nnjit_studio.compiler.any_size.runs.importer import Form
 from nnjit_studio.errors import UserError
 from nnjit_studio.model.size import Dim
 
@@ -28,6 +30,25 @@ def test_small_sizes_go_first_then_dimensions_with_a_range() -> None:
 
 def test_nothing_open_has_no_way() -> None:
     assert not list(narrower(Probe({}, (), {}, (), ()), {}))
+
+
+def test_forms_that_would_be_refused_again_are_left_out() -> None:
+    """YOLO26's grid of anchors is a constant at odd sizes too: two forms took eight imports."""
+    found = Probe({}, (BATCH, WIDTH), {}, (), ())
+    narrow = found.without(["batch"], EXAMPLE)
+    plain, kept = Form(), Form(keeps_ranges=True)
+    odd, kept_odd = Form(odd=True), Form(keeps_ranges=True, odd=True)
+    apart = Form(joins_apart=True)
+    tried = Tried(found)
+    assert tried.rules_out(found, kept) and not tried.rules_out(found, plain)
+    tried.note(found, plain, f"it holds a constant of [2] {COMPUTED}", ranges=True)
+    assert not tried.rules_out(found, kept) and not tried.rules_out(narrow, plain)
+    assert tried.rules_out(found, odd) and tried.rules_out(found, apart)
+    tried.note(found, kept, "a number has no formula", ranges=False)
+    assert tried.rules_out(found, kept_odd) and not tried.rules_out(narrow, kept)
+    steps = Tried(found)
+    steps.note(found, plain, DIFFERENT_STEPS, ranges=False)
+    assert not steps.rules_out(found, odd) and not steps.rules_out(found, apart)
 
 
 class Windows:
