@@ -45,6 +45,7 @@ TIMES = 4
 """A far size is so many times that at hand."""
 _MUCH = 4099
 """What is one frame of a signal may be several at so many samples more."""
+_CHOICES = {"TopK", "NonMaxSuppression"}
 _FILLED = 0.7
 """Of an element of a batch, where a length says how much of it counts."""
 
@@ -57,7 +58,7 @@ class Trial:
         weights = {t.name for t in model.graph.initializer}
         self.rounds = any(map(_rounds, model.graph.node))
         """Whether activations are rounded to 8 bits as it runs."""
-        self.chooses = any(node.op_type == "TopK" for node in model.graph.node)
+        self.chooses = any(node.op_type in _CHOICES for node in model.graph.node)
         """Whether rows of its results may be in the order of scores."""
         self.doubtful = may_be_refused(model)
         """Whether it has an operator that no size may mend."""
