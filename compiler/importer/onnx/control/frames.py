@@ -29,13 +29,13 @@ def frames_of_line(w: Walk, node: onnx.NodeProto) -> bool:
     flat = w.emit("Reshape", node.input[1], w.constant(np.array([batch, trips * new])))
     line = w.emit("Concat", node.input[0], flat, axis=1)
     begins, frame = np.arange(trips)[:, None] * new, np.arange(kept + new)
-    places = w.constant(begins + frame)
+    rows = w.constant(begins + frame)
     w.counted.ends.append(0)  # no end of a table: there are as many frames as parts
     if w.counted.kept:
         starts = counted(w, node.name, TensorProto.INT64, {"start": 0, "step": new, "count": trips})
         column = w.emit("Reshape", starts, w.constant(np.array([trips, 1])))
-        places = w.emit("Add", column, w.constant(frame))
-    frames = w.emit("Gather", line, places, axis=1)
+        rows = w.emit("Add", column, w.constant(frame))
+    frames = w.emit("Gather", line, rows, axis=1)
     last = w.emit("Gather", line, w.constant(trips * new + np.arange(kept)), axis=1)
     w.alias.update((n, f) for n, f in zip(node.output, (last, frames), strict=True) if n)
     return True
