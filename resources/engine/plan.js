@@ -166,23 +166,20 @@ export function feedsOf(plan, inputs) {
       );
     if (tensor.data.length !== specBytes(spec))
       throw new EngineError(`The input "${spec.name}" has ${tensor.data.length} bytes, its shape needs ${specBytes(spec)}.`);
-    if (value !== undefined) checkValue(tensor, value);
-    if (most !== undefined) checkLengths(tensor, most);
+    if ((value ?? most) != null) checkElements(tensor, value, /** @type {number} */ (most));
     return { buffer, data: tensor.data };
   });
 }
 
-/** @param {Tensor} tensor @param {number} value that the plan was laid out for */
-function checkValue({ name, dtype, data }, value) {
-  const [given] = new ARRAYS[dtype](data.slice().buffer);
-  if (Number(given) !== value)
-    throw new EngineError(`The input "${name}" is ${given}, the model was compiled for ${value}.`, "Compile it with this value at hand.");
-}
-
-/** @param {Tensor} tensor lengths of what another input has @param {number} most */
-function checkLengths({ name, dtype, data }, most) {
-  const wrong = [...new ARRAYS[dtype](data.slice().buffer)].find((n) => n < 0 || n > most);
-  if (wrong !== undefined) throw new EngineError(`The input "${name}" says ${wrong}, but what it counts is ${most} long.`, `Give 0 to ${most}.`);
+/**
+ * @param {Tensor} tensor
+ * @param {number | undefined} value that the plan was laid out for
+ * @param {number} most of lengths of what another input has
+ */
+function checkElements({ name, dtype, data }, value, most) {
+  for (const n of new ARRAYS[dtype](data.slice().buffer))
+    if (n < (value ?? 0) || n > (value ?? most))
+      throw new EngineError(`The input "${name}" is ${n}, the model was compiled for ${value ?? "0 to " + most}.`);
 }
 
 /** @param {Plan} plan @param {number} offset in the weights file @param {Uint8Array} bytes */

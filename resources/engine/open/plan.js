@@ -59,7 +59,7 @@ export function everyVariant(open) {
 function sized(open, dims, steps) {
   const port = (/** @type {OpenPort} */ { name, dtype, shape, most, ...rest }) => ({
     ...rest,
-    ...(most === undefined ? {} : { most: valueOf(most, dims) }),
+    most: most && valueOf(most, dims),
     spec: { name, dtype, shape: shape.map((n) => valueOf(n, dims)) },
   });
   const buffers = open.buffers.map((b) => (b.region === "weight" && typeof b.nbytes === "number" ? /** @type {PlanBuffer} */ (b) : { ...b, nbytes: valueOf(b.nbytes, dims) }));
