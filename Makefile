@@ -7,7 +7,7 @@ MODEL := $(OUT)/minilm.onnx
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 SANDBOX := $(if $(ROOT),--no-sandbox)
 
-.PHONY: world world-exported studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models formats models-export fuzz operators-wgsl fuzz-wgsl wasm-corpus wasm-fuzz replay-bless soak graph-speed window-speed database-speed cold-start wasm-isolation endurance walk screenshots commands turbo-campaign turbo-bench offload-mutants lie-test attack in-place plan-regret any-size crowd crowd-simulation compile-service queue-in-page commons-load paper-models
+.PHONY: world world-exported world-files studio test bench setup lint imports unit page page-types end2end fresh-check clean sandbox-note operators models formats models-export fuzz operators-wgsl fuzz-wgsl wasm-corpus wasm-fuzz replay-bless soak graph-speed window-speed database-speed cold-start wasm-isolation endurance walk screenshots commands turbo-campaign turbo-bench offload-mutants lie-test attack in-place plan-regret any-size crowd crowd-simulation compile-service queue-in-page commons-load paper-models
 
 setup: .venv/ready
 
@@ -200,6 +200,11 @@ world-exported: .venv/ready sandbox-note
 world: .venv/ready sandbox-note
 	.ci/system.sh chromium
 	$(BIN)/python -W ignore benchmarks/world/world.py --out $(OUT)/world $(SANDBOX) --markdown docs/models.md
+
+# FILES="A.onnx B.onnx": any files, one bundle each without an option, at seven sizes of the ranges that it takes; a line of JSON for each.
+world-files: .venv/ready sandbox-note
+	.ci/system.sh chromium
+	$(BIN)/python -W ignore benchmarks/world/files.py $(FILES) --out $(OUT)/world-files $(SANDBOX)
 
 # One bundle of MiniLM at 30 random lengths, then 1,000 more; appends to benchmarks/results.md.
 any-size: .venv/ready benchmarks/node_modules/ready sandbox-note

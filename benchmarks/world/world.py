@@ -146,12 +146,12 @@ def feeds_of(model: onnx.ModelProto, sizes: Sizes, rng: np.random.Generator) -> 
         elif port.name == "widths":
             feeds["widths"] = np.full(shape, sizes["x"][-1], dtype)
         elif port.name not in weights:
-            drawn = _drawn(shape, rng) if dtype.kind == "f" else rng.integers(0, 256, shape)
-            feeds[port.name] = drawn.astype(dtype)
+            values = drawn(shape, rng) if dtype.kind == "f" else rng.integers(0, 256, shape)
+            feeds[port.name] = values.astype(dtype)
     return feeds
 
 
-def _drawn(shape: tuple[int, ...], rng: np.random.Generator) -> Any:
+def drawn(shape: tuple[int, ...], rng: np.random.Generator) -> Any:
     """Noise; in images less of it, over lines of dark strokes on a light page.
 
     A detector of text answers noise with numbers near 1e-6, of which ONNX Runtime's own optimised
@@ -183,8 +183,8 @@ def run_file(path: Path, given: list[Feeds], folder: Path, no_sandbox: bool) -> 
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     seconds = time.monotonic() - start
     if done.returncode:
-        return Row(path.name, texts, [], seconds, [], _last(done.stdout).get("error", done.stderr))
-    document = _last(done.stdout)
+        return Row(path.name, texts, [], seconds, [], answer(done.stdout).get("error", done.stderr))
+    document = answer(done.stdout)
     session = onnxruntime.InferenceSession(path)
     errors = [_error(session, feeds, folder / f"out{i}.npz") for i, feeds in enumerate(given)]
     return Row(path.name, texts, errors, seconds, document.get("notes", []))
@@ -199,26 +199,38 @@ def run_bundle(path: Path, given: list[Feeds], folder: Path, no_sandbox: bool) -
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     seconds = time.monotonic() - start
     if done.returncode:
-        error = _last(done.stdout).get("error", done.stderr)
+        error = answer(done.stdout).get("error", done.stderr)
         return {"bundle_seconds": seconds, "bundle_error": error}
+    unpack(zipped, folder)
+    session = onnxruntime.InferenceSession(path)
+    runs = [(feeds, session.run(None, feeds)) for feeds in given]
+    try:
+        errors = page_errors(session, runs, folder, no_sandbox)
+    except NnjitError as error:
+        return {"bundle_seconds": seconds, "bundle_error": error.error.splitlines()[0]}
+    return {"bundle_seconds": seconds, "bundle_errors": tuple(errors)}
+
+
+def unpack(zipped: Path, folder: Path) -> None:
+    """The bundle's files, where :func:`page_errors` finds them."""
     shutil.rmtree(folder / "bundle", ignore_errors=True)
     with zipfile.ZipFile(zipped) as archive:
         archive.extractall(folder / "bundle")
-    session = onnxruntime.InferenceSession(path)
-    names = [o.name for o in session.get_outputs()]
-    runs = []
-    for i, feeds in enumerate(given):
-        found = dict(zip(names, session.run(names, feeds), strict=True))
-        inputs, outputs = _ports(feeds, folder, f"in{i}"), _ports(found, folder, f"out{i}")
-        runs.append({"inputs": inputs, "outputs": outputs})
-    (folder / "job.json").write_text(json.dumps({"threads": 1, "runs": runs}))
+
+
+def page_errors(
+    session: Any, runs: Sequence[tuple[Feeds, Sequence[Any]]], folder: Path, no_sandbox: bool
+) -> list[float]:
+    """Of the unpacked bundle in one page of Chromium, from inputs with ONNX Runtime's outputs."""
+    names, described = [o.name for o in session.get_outputs()], []
+    for i, (feeds, outputs) in enumerate(runs):
+        found = dict(zip(names, outputs, strict=True))
+        inputs, wanted = _ports(feeds, folder, f"in{i}"), _ports(found, folder, f"out{i}")
+        described.append({"inputs": inputs, "outputs": wanted})
+    (folder / "job.json").write_text(json.dumps({"threads": 1, "runs": described}))
     options = BenchOptions(folder, no_sandbox=no_sandbox)
-    try:
-        with serve(options) as server, visit(server, "sizes/bundle.html", options):
-            errors = server.next_message(PAGE_S)["errors"]
-    except NnjitError as error:
-        return {"bundle_seconds": seconds, "bundle_error": error.error.splitlines()[0]}
-    return {"bundle_seconds": seconds, "bundle_errors": tuple(map(float, errors))}
+    with serve(options) as server, visit(server, "sizes/bundle.html", options):
+        return [float(error) for error in server.next_message(PAGE_S)["errors"]]
 
 
 def _ports(arrays: dict[str, Any], folder: Path, prefix: str) -> list[dict[str, Any]]:
@@ -232,22 +244,25 @@ def _ports(arrays: dict[str, Any], folder: Path, prefix: str) -> list[dict[str, 
     return made
 
 
-def _last(text: str) -> Any:
+def answer(text: str) -> Any:
     """The document of a verb."""
     return json.loads((text.strip().splitlines() or ["{}"])[-1])
 
 
 def _error(session: Any, feeds: dict[str, Any], file: Path) -> float:
-    worst = 0.0
     names = [o.name for o in session.get_outputs()]
     with np.load(file) as got:
-        for name, expected in zip(names, session.run(names, feeds), strict=True):
-            none = np.isnan(expected)
-            if got[name].shape != expected.shape or (np.isnan(got[name]) != none).any():
-                return float("inf")
-            off = np.abs(got[name].astype(np.float64) - expected)[~none].max(initial=0)
-            worst = max(worst, float(off / max(np.abs(expected[~none]).max(initial=0), 1e-30)))
-    return worst
+        expected = zip(names, session.run(names, feeds), strict=True)
+        return max(apart(got[name], array) for name, array in expected)
+
+
+def apart(got: Any, expected: Any) -> float:
+    """The largest difference of an element, by the largest value that is expected."""
+    none = np.isnan(expected)
+    if got.shape != expected.shape or (np.isnan(got) != none).any():
+        return float("inf")
+    off = np.abs(got.astype(np.float64) - expected)[~none].max(initial=0)
+    return float(off / max(np.abs(expected[~none]).max(initial=0), 1e-30))
 
 
 def as_markdown(title: str, about: str, rows: list[Row]) -> str:
