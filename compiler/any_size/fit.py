@@ -146,6 +146,10 @@ class Fit:
                 if tuple((n + shift) // by for n in other) == vector:
                     yield from ((formula + shift) // by for formula in held)
                     return
+        for other, held in atoms:  # what windows as large as an input leave of a map
+            if len(sums := set(map(sum, zip(vector, other, strict=True)))) == 1:
+                yield from (size(*sums) - formula for formula in held)
+                return
 
 
 class Numbers:

@@ -143,7 +143,21 @@ def sampled(trial: Trial, found: Probe, example: Sizes) -> Probe:
     """
     samples, shapes = _samples(trial, found.dims, found.fixed, example)
     found = replace(found, samples=tuple(samples), shapes=tuple(shapes))
-    return _with_far_sizes(trial, found, example)
+    return _with_far_sizes(trial, _ended(found), example)
+
+
+def _ended(found: Probe) -> Probe:
+    """The same with dimensions that end where a size of which they leave the rest would be none."""
+    for formula in found.fit().formulas:
+        for dim in formula.dims if len(formula.dims) == 1 else ():
+            most = dim.high // dim.step
+            if formula.at({dim.name: most * dim.step}) < 1:
+                known = max(sizes[dim.name] for sizes in found.samples) // dim.step
+                most = furthest(
+                    lambda n, f=formula, d=dim: f.at({d.name: n * d.step}) > 0, 0, 1, known, most
+                )
+                found = found.bounded(dim.name, min(most * dim.step, dim.high))
+    return found
 
 
 def in_whole_steps(trial: Trial, found: Probe, example: Sizes) -> Probe | None:

@@ -182,6 +182,8 @@ class _Maker:
         drawn = list(itertools.islice(drawing.sizes([]), _SAMPLES))
         if not self.extents:
             return []
+        if not drawn:
+            raise refused(f"at no size that was tried do all loops of {self.name} run")
         sizes = (*map(size, self.dims), *self.extents)
         numbers = Numbers({vector_of(e, drawn): e for e in sizes})
         maps = [c for c in (tiled(self.at(sizes)) for sizes in drawn) if c]

@@ -73,7 +73,7 @@ class Drawing:
                 key = loops_at(sizes)
                 if key in seen or not self._fits(sizes, key, wanted, turn, stage):
                     continue
-                if not self.takes(sizes):
+                if not self._runs(sizes):
                     continue
                 rests = {(i, n % TURN) for i, n in enumerate(key)}
                 own = set(itertools.compress(enumerate(key), self._grows))
@@ -121,7 +121,7 @@ class Drawing:
                 continue
             # Products by powers of two are shifts, which is other code.
             shifts = any(n & (n - 1) == 0 for n in (*key, *factors_at(sizes)))
-            if shifts or not self.takes(sizes) or len(set(sizes.values())) < len(sizes):
+            if shifts or not self._runs(sizes) or len(set(sizes.values())) < len(sizes):
                 continue
             rests = {(i, n % TURN) for i, n in enumerate(told_at(sizes))}
             mine = {(i, n % LANES) for i, n in enumerate(key) if not fixed[i]}
@@ -147,6 +147,16 @@ class Drawing:
             len(set(row)) >= min(_TELLING, _count(e))
             for e, row in zip(self.turned, rows, strict=True)
         )
+
+    def _runs(self, sizes: Sizes) -> bool:
+        """Whether no loop has less than one turn, and what else is asked."""
+        return min(self._left(sizes), default=1) > 0 and self.takes(sizes)
+
+    @cached_property
+    def _left(self) -> Callable[[Sizes], tuple[int, ...]]:
+        """The turns of loops that have fewer the larger a size is, until there are none."""
+        far = {d.name: d.step * _DRAWS for d in self.dims}
+        return as_function(e for e in self.extents if e.at(far) < 1)
 
     def _draws(self, wide: int, far: bool) -> Iterator[Sizes]:
         """``far`` apart where few places of a map follow from many sizes."""
@@ -188,7 +198,8 @@ class Drawing:
 
     def first(self, dim: Dim) -> int:
         """Steps of a dimension from which on all loops that follow it alone have turns enough."""
-        follow = [e for e in self.extents if {d.name for d in e.dims} == {dim.name}]
+        own = [e for e in self.extents if {d.name for d in e.dims} == {dim.name}]
+        follow = [e for e in own if e.at({dim.name: dim.step * _DRAWS}) >= SMALLEST]
         low = -(-max(dim.low, SMALLEST) // dim.step)
         while any(e.at({dim.name: dim.step * low}) < SMALLEST for e in follow):
             low += 1
