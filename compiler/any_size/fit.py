@@ -121,8 +121,7 @@ class Fit:
                 return
 
     def _shapes(self, vector: Vector) -> Iterator[Size]:
-        """Sizes that one operator makes of sizes before it, the same one of all that samples do not
-        tell apart."""
+        """What one operator makes of sizes before it, the same of all that no sample tells apart."""
         atoms = [(other, held) for other, held in self.found.items() if other != vector]
         v = np.array(vector)
         for other, held in atoms:
@@ -217,8 +216,7 @@ class Numbers:
         return self._known[vector]
 
     def _of_windows(self, vector: Vector) -> Size | None:
-        """A formula that no tensor's size told; an atom of later ones, as the places of a map are
-        of scores."""
+        """A formula that no tensor's size told; an atom of later ones, as places are of scores."""
         found = self._windows._formula(np.array(vector, np.int64), (0,))
         self.guessed |= found is not None
         if found is not None and len(self._windows._atoms) < 2 * _MOST_ATOMS:
@@ -302,8 +300,7 @@ class Numbers:
     def floored_formula(
         self, vector: Vector, bases: Sequence[Size], divisors: Iterable[int]
     ) -> Size | None:
-        """A formula for what is cut of a size with anything added: turns of vectors that begin
-        behind a padding."""
+        """A formula for what is cut of a size with anything added, as behind a padding."""
         known = {formula: np.array(row, np.int64) for row, formula in self._atoms.items()}
         v = np.array(vector, np.int64)
         for by, base in itertools.product(divisors, [b for b in bases if b in known]):
