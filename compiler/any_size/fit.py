@@ -121,7 +121,7 @@ class Fit:
                 return
 
     def _shapes(self, vector: Vector) -> Iterator[Size]:
-        """What one operator makes of sizes before it, the same of all that no sample tells apart."""
+        """What one operator makes of sizes before it, the same of all that samples have alike."""
         atoms = [(other, held) for other, held in self.found.items() if other != vector]
         v = np.array(vector)
         for other, held in atoms:

@@ -19,7 +19,7 @@ from nnjit_studio.compiler.any_size.inputs import Axes, Feeds, Sizes, input_shap
 from nnjit_studio.compiler.any_size.runs.trial import TIMES, Trial, furthest
 from nnjit_studio.compiler.any_size.windows import Shapes, Slide
 from nnjit_studio.errors import ModelError, UserError
-from nnjit_studio.model.size import LARGEST, Dim
+from nnjit_studio.model.size import LARGEST, Dim, Size
 
 SAMPLES = 10
 _ENOUGH = 8
@@ -151,13 +151,20 @@ def _ended(found: Probe) -> Probe:
     for formula in found.fit().formulas:
         for dim in formula.dims if len(formula.dims) == 1 else ():
             most = dim.high // dim.step
-            if formula.at({dim.name: most * dim.step}) < 1:
+            if _at(formula, dim, most) < 1:
                 known = max(sizes[dim.name] for sizes in found.samples) // dim.step
-                most = furthest(
-                    lambda n, f=formula, d=dim: f.at({d.name: n * d.step}) > 0, 0, 1, known, most
-                )
-                found = found.bounded(dim.name, min(most * dim.step, dim.high))
+                leaves = partial(_leaves, formula, dim)
+                most = furthest(leaves, 0, 1, known, most) * dim.step
+                found = found.bounded(dim.name, min(most, dim.high))
     return found
+
+
+def _at(formula: Size, dim: Dim, steps: int) -> int:
+    return formula.at({dim.name: steps * dim.step})
+
+
+def _leaves(formula: Size, dim: Dim, steps: int) -> bool:
+    return _at(formula, dim, steps) > 0
 
 
 def in_whole_steps(trial: Trial, found: Probe, example: Sizes) -> Probe | None:
