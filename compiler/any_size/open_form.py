@@ -163,10 +163,10 @@ def _in_wasm(
     for name, (first_call, *_) in found.items():
         part = attention_part(name, first_call, symbolic)
         try:
-            made = any_size_kernel(name, part.at, part.extents, tuning.dims, part.shapes)
-            if made.workspace.constant == 0:
+            one = any_size_kernel(name, part.at, part.extents, tuning.dims, part.shapes)
+            if one.workspace.constant == 0:
                 raise refused(f"{name} has no template at some sizes")
-            kernels[name] = made
+            kernels[name] = one
         except (CompileError, ModelError) as error:
             notes.append(f"Attention is three kernels in Wasm: {reason(error)}")
     workspaces: list[OpenBuffer] = []
