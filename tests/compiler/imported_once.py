@@ -58,14 +58,15 @@ def imported(write: Callable[[Path], object]) -> Imported:
 
 
 def imported_case(case: Case) -> tuple[Imported, dict[str, np.ndarray]]:
-    """A case of ``all_cases``, whose names are unique, and its results."""
-    if case.name not in _cases:
+    """A case and its results; others may have its name."""
+    place = case.model.SerializeToString(), *(a.tobytes() for a in case.feeds.values())
+    if place not in _cases:
         model, expected = reference(case)
-        _cases[case.name] = imported(lambda path: onnx.save(model, str(path))), expected
-    return _cases[case.name]
+        _cases[place] = imported(lambda path: onnx.save(model, str(path))), expected
+    return _cases[place]
 
 
-_cases: dict[str, tuple[Imported, dict[str, np.ndarray]]] = {}
+_cases: dict[tuple[bytes, ...], tuple[Imported, dict[str, np.ndarray]]] = {}
 
 
 @cache

@@ -128,10 +128,10 @@ class Trial:
         feeds, found = self.values(sizes, self.tensors)
         shapes: dict[str, tuple[int, ...]] = {name: array.shape for name, array in feeds.items()}
         shapes |= {name: array.shape for name, array in found.items()}
-        numbers = {n: int(a.reshape(-1)[0]) for n, a in found.items() if a.size == 1}
         for division in self._divided:
-            if {division.tensor, division.result} <= numbers.keys():
-                n, result = numbers[division.tensor], numbers[division.result]
+            pair = [found[n] for n in (division.tensor, division.result) if n in found]
+            if [a.size for a in pair] == [1, 1]:
+                n, result = (int(a.reshape(-1)[0]) for a in pair)
                 shapes[_number(division.tensor)] = (n,)
                 shapes[_number(division.result)] = (division.quotient(n, result),)
         return shapes
