@@ -135,8 +135,13 @@ def import_with(
 
 def _loop(body: LoopBody, half_weights: bool, imports: Import) -> CompiledLoop:
     """The calls of a loop's body, under names that no other value has."""
-    how = (imports.any_size, imports.joins_apart, imports.any_size)
-    own = Import(winograd=False, any_size=how[0], joins_apart=how[1], numbers_apart=how[2])
+    any_size = imports.any_size
+    own = Import(
+        winograd=False,
+        any_size=any_size,
+        joins_apart=imports.joins_apart,
+        numbers_apart=any_size,
+    )
     model = with_known_operators(body.model, half_weights, own)
     if own.counted.found:
         raise too_much(own.counted.searches[0])
