@@ -6,7 +6,7 @@ import itertools
 import random
 from collections.abc import Callable, Iterable, Sequence, Set
 
-from nnjit_studio.compiler.any_size.fit import Vector
+from nnjit_studio.compiler.any_size.formulas.fit import Vector
 from nnjit_studio.compiler.any_size.inputs import Sizes
 from nnjit_studio.errors import ModelError
 from nnjit_studio.model.size import LARGEST, Dim, Size, as_function

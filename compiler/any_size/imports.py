@@ -19,7 +19,7 @@ import numpy as np
 from nnjit_studio.compiler.any_size.arrays import lighter, made_arrays, open_dims
 from nnjit_studio.compiler.any_size.checked import Compiled, checked
 from nnjit_studio.compiler.any_size.constants import Prefix, made_constants, outline, whole_tables
-from nnjit_studio.compiler.any_size.fit import Fit, Numbers, Vector
+from nnjit_studio.compiler.any_size.formulas.fit import Fit, Numbers, Vector
 from nnjit_studio.compiler.any_size.imported_sizes import IMPORTS, sizes_to_import
 from nnjit_studio.compiler.any_size.inputs import Feeds, Sizes, sizes_of
 from nnjit_studio.compiler.any_size.narrower import Tried, narrowed, ways

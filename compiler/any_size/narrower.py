@@ -23,8 +23,8 @@ _OUT = "For another one, export with --inputs of that size."
 
 @dataclass
 class Tried:
-    """What the forms of a program were refused for that has all open sizes: it tells of some others
-    that they would be refused too, after several imports more."""
+    """Why forms of the program with all sizes open were refused: others that would be refused for
+    the same reason are left out, and so are the imports that would tell."""
 
     found: Probe
     reasons: dict[Form, str] = field(default_factory=dict)

@@ -76,8 +76,8 @@ def check_numbers(
         on_phase(f"checking the numbers at {text}")
         for feeds, wanted in trial.cases(sizes):
             for runner in runners:
-                given = (runner, sizes, feeds, wanted, limit, text, trial.chooses)
-                worst = max(worst, _worst(*given))
+                off = _worst(runner, sizes, feeds, wanted, limit, text, trial.chooses)
+                worst = max(worst, off)
     return worst
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from nnjit_studio.compiler.any_size.fit import Fit, Slid, Vector
+from nnjit_studio.compiler.any_size.formulas.fit import Fit, Slid, Vector
 from nnjit_studio.compiler.any_size.inputs import Axes, Feeds, Sizes, input_shapes, sizes_of, sum_of
 from nnjit_studio.compiler.any_size.runs.trial import TIMES, Trial, furthest
 from nnjit_studio.compiler.any_size.windows import Shapes, Slide
@@ -147,7 +147,7 @@ def sampled(trial: Trial, found: Probe, example: Sizes) -> Probe:
 
 
 def _ended(found: Probe) -> Probe:
-    """The same with dimensions that end where a size of which they leave the rest would be none."""
+    """The same, where a dimension ends before a size that shrinks as it grows would be none."""
     for formula in found.fit().formulas:
         for dim in formula.dims if len(formula.dims) == 1 else ():
             most = dim.high // dim.step

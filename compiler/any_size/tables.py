@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from nnjit_studio.compiler.any_size.constants import Made, Prefix
-from nnjit_studio.compiler.any_size.fit import Vector
+from nnjit_studio.compiler.any_size.formulas.fit import Vector
 from nnjit_studio.compiler.any_size.inputs import Sizes
 from nnjit_studio.compiler.any_size.probe import Probe
 from nnjit_studio.compiler.any_size.refusal import NO_ROWS, refused

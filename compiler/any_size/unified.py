@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnjit_studio.compiler.any_size.constants import Made
-from nnjit_studio.compiler.any_size.fit import Numbers
+from nnjit_studio.compiler.any_size.formulas.fit import Numbers
 from nnjit_studio.compiler.any_size.kernels.several import first
 from nnjit_studio.compiler.any_size.refusal import DIFFERENT_STEPS, refused
 from nnjit_studio.compiler.any_size.tree import Number, numbers, skeleton, template, with_numbers

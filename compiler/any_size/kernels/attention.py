@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from nnjit_studio.compiler.any_size.fit import Numbers
+from nnjit_studio.compiler.any_size.formulas.fit import Numbers
 from nnjit_studio.compiler.any_size.refusal import refused
 from nnjit_studio.compiler.ir.affine import LANES
 from nnjit_studio.compiler.ir.loops import Scheduled

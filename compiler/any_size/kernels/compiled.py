@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from nnjit_studio.compiler.any_size.fit import Numbers, Vector
+from nnjit_studio.compiler.any_size.formulas.fit import Numbers, Vector
 from nnjit_studio.compiler.any_size.kernels.attention import OpenAttention, open_attention
 from nnjit_studio.compiler.any_size.kernels.cuts import cuts
 from nnjit_studio.compiler.any_size.kernels.drawn import Drawing, Wanted

@@ -17,10 +17,19 @@ def cuts(
     told: Sequence[Size],
     drawn: Sequence[Mapping[str, int]],
 ) -> dict[Size, int]:
-    """Those of what a program tells at which loops of a number of turns are cut, and that number.
+    """The sizes at which a loop with a fixed end is cut, each with that end.
 
-    Vectors leave one element in front of a cut at some sizes, or none; and a code is right for
-    sizes up to the end alone.
+    Vectors leave one element in front of a cut at some sizes and none at others, and the code is
+    right only for sizes up to the end.
+
+    Parameters
+    ----------
+    scheduled
+        The loops of a program at sizes of the dimensions.
+    told
+        Sizes that the program tells; others are not looked at.
+    drawn
+        Two or more sizes of the dimensions at which to look.
     """
     if not told or len(drawn) < 2:
         return {}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from nnjit_studio.compiler.any_size.fit import Numbers
+from nnjit_studio.compiler.any_size.formulas.fit import Numbers
 from nnjit_studio.compiler.any_size.kernels.compiled import At
 from nnjit_studio.compiler.any_size.kernels.part import Part
 from nnjit_studio.compiler.any_size.kernels.remainders import unblocked

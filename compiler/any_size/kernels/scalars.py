@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from nnjit_studio.compiler.any_size.fit import Numbers, Vector
+from nnjit_studio.compiler.any_size.formulas.fit import Numbers, Vector
 from nnjit_studio.compiler.any_size.kernels.functions import Constant, float_of
 from nnjit_studio.compiler.any_size.refusal import refused
 from nnjit_studio.model.open_plan import Scalar

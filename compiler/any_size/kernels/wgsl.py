@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
-from nnjit_studio.compiler.any_size.fit import Numbers, Vector
+from nnjit_studio.compiler.any_size.formulas.fit import Numbers, Vector
 from nnjit_studio.compiler.any_size.kernels.compiled import At
 from nnjit_studio.compiler.any_size.kernels.functions import Constant, bits_of
 from nnjit_studio.compiler.any_size.kernels.gpu_guess import usual_guesses

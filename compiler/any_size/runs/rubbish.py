@@ -46,7 +46,7 @@ def fresh(plan: Plan) -> dict[PlanStep, Fresh]:
     for step in plan.steps:
         if step.loop:
             known |= _given(step.loop, known)
-        if step.op == "end":
+        if step.op == "end":  # what a loop carried and stacked is there behind it
             known.update(step.args)
         if step.op == "call":
             first = [place for place in dict.fromkeys(step.args) if place not in known]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nnjit_studio.compiler.any_size.fit import Fit, Numbers
+from nnjit_studio.compiler.any_size.formulas.fit import Fit, Numbers
 from nnjit_studio.compiler.any_size.kernels.compiled import _Maker
 from nnjit_studio.compiler.any_size.kernels.samples import SMALLEST
 from nnjit_studio.compiler.any_size.tree import numbers, skeleton, template, with_numbers

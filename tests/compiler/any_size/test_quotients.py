@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from test_counted import RNG, checked, written
 
-from nnjit_studio.compiler.any_size.fit import Numbers
+from nnjit_studio.compiler.any_size.formulas.fit import Numbers
 from nnjit_studio.model.open_plan import OpenPlan, Scalar
 from nnjit_studio.model.size import Dim, size
 

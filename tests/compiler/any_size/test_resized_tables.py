@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from test_counted import RNG, checked, written
 
-from nnjit_studio.compiler.any_size.fit import Numbers
+from nnjit_studio.compiler.any_size.formulas.fit import Numbers
 from nnjit_studio.model.size import Dim, size
 
 POSITIONS = """

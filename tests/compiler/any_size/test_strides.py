@@ -12,7 +12,7 @@ from onnx import helper
 from onnx_models import save
 from test_counted import checked
 
-from nnjit_studio.compiler.any_size.fit import Fit
+from nnjit_studio.compiler.any_size.formulas.fit import Fit
 from nnjit_studio.compiler.any_size.imported_sizes import sizes_to_import
 from nnjit_studio.compiler.any_size.kernels.drawn import Drawing
 from nnjit_studio.compiler.any_size.kernels.part import Part, bounded

@@ -14,7 +14,7 @@ from run_plan import run_by_kernels
 
 from nnjit_studio.compiler.any_size import imports
 from nnjit_studio.compiler.any_size import probe as probing
-from nnjit_studio.compiler.any_size.fit import Numbers
+from nnjit_studio.compiler.any_size.formulas.fit import Numbers
 from nnjit_studio.compiler.any_size.imported_sizes import EVEN
 from nnjit_studio.compiler.any_size.imports import import_any, import_sizes
 from nnjit_studio.compiler.any_size.probe import probe

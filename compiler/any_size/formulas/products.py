@@ -1,4 +1,4 @@
-"""Products of atoms at all samples: of which one is a number a multiple, plus a constant?"""
+"""Products of atoms at all samples: a number may be a multiple of one, plus a constant."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from nnjit_studio.compiler.ir.products import Products
+from nnjit_studio.compiler.any_size.formulas.products import Products
 from nnjit_studio.model.size import LARGEST, Dim, Size, least, most, size
 
 Vector = tuple[int, ...]

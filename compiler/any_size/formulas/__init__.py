@@ -1,0 +1,1 @@
+"""Formulas for numbers that hang on sizes, from samples of both."""
