@@ -100,10 +100,13 @@ def browsers_left():
 
 def sleeping(survey, name, unsafe, note):
     """A job that waits for a real process."""
-    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    note(f"waiting for {process.pid}")
-    with ended_by_stop(process.kill):
-        process.wait()
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as process:
+        try:  # Stop may come before there is anything to end
+            note(f"waiting for {process.pid}")
+            with ended_by_stop(process.kill):
+                process.wait()
+        finally:
+            process.kill()
     raise AssertionError("the engine has ended")
 
 
