@@ -169,14 +169,10 @@ downloads: .venv/ready $(MODEL)
 replay-bless: .venv/ready
 	$(BIN)/python -m pytest tests/compiler/whole -k same_bytes_as_recorded --bless -q
 
-# The tables in docs/models.md: the zoo, its weights formats, what torch.onnx exports.
+# The tables in docs/models.md: the zoo, what torch.onnx exports.
 # An hour on two cores; TORCH is a Python that has benchmarks/models/requirements.txt.
 models: .venv/ready models-export sandbox-note
 	$(BIN)/nnjit bench import $(SANDBOX) --zoo --title "The zoo, in its real sizes" --markdown docs/models.md
-	for m in vit-tiny mobilenet-v2; do \
-	  $(BIN)/nnjit sample $$m -o $(OUT)/formats/$$m.onnx && \
-	  $(TORCH) benchmarks/models/quantise.py $(OUT)/formats/$$m.onnx $(OUT)/formats; done
-	$(BIN)/nnjit bench import $(SANDBOX) $(OUT)/formats --title "Weights formats" --markdown docs/models.md
 	$(BIN)/nnjit bench import $(SANDBOX) $(OUT)/exported --dim batch=1 --dim sequence=16 \
 	  --title "Exported by torch.onnx" --markdown docs/models.md
 
