@@ -5,9 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-import threading
 from pathlib import Path
-from types import SimpleNamespace
 
 import onnx
 import pytest
@@ -22,7 +20,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QMessageBox, QPushButton
 
 from nnjit_studio.database import KernelDatabase
-from nnjit_studio.errors import TargetError, UserError
+from nnjit_studio.errors import TargetError
 from nnjit_studio.foreign_wasm.live.events import Answers, Rated
 from nnjit_studio.foreign_wasm.turbo.gate.gain import Gain
 from nnjit_studio.foreign_wasm.turbo.speed.compare import compared
@@ -34,7 +32,6 @@ from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.profile.dock import profile_job
 from nnjit_studio.ui.state.jobs import BESIDE
 from nnjit_studio.ui.wasm import jobs
-from nnjit_studio.ui.wasm import turbo as turbo_tab
 from nnjit_studio.ui.wasm.live_state import OWN, LiveState, name_of
 from nnjit_studio.ui.wasm.turbo import STOPPED
 
@@ -377,26 +374,3 @@ def test_a_verdict_gives_way_to_a_file_that_is_measured(
     workbench.hold_verdict = False
     with qtbot.waitSignal(window.verdict.rested):
         wasm.turbo.stop_button.click()
-
-
-def test_turbo_tells_how_far_it_is(qtbot, wasm, kernels, tmp_path, monkeypatch):
-    going, once_more = threading.Event(), threading.Event()
-
-    def turbo(file, out, options, note, work):
-        for function in (7, 7, 9):
-            note(f"function {function}, loop 2: best 1.05x")
-        going.wait()
-        note("1 loops gain; measured once more")
-        note("function 9, loop 2: best 1.04x")
-        once_more.wait()
-        raise UserError("No loop gains.", "Leave it.")
-
-    monkeypatch.setattr(turbo_tab, "turbo", turbo)
-    work = SimpleNamespace(file=kernels, candidates=(1, 2, 3))
-    wasm.turbo.write(tmp_path / "out.wasm", wasm.turbo._options, work)
-    said = "Function 2 of 3  ·  function 9, loop 2: best 1.05x"
-    qtbot.waitUntil(lambda: wasm.turbo.caption.text() == said)
-    going.set()
-    qtbot.waitUntil(lambda: wasm.turbo.caption.text() == "function 9, loop 2: best 1.04x")
-    once_more.set()
-    qtbot.waitUntil(lambda: "No loop gains" in wasm.turbo.caption.text())

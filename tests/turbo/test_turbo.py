@@ -138,6 +138,9 @@ def test_a_file_that_changes_after_it_was_looked_through_is_told(tmp_path: Path)
     said.clear()
     with pytest.raises(UserError, match="was changed while it was measured"):
         turbo(file, None, options, said.append, work)
+    assert [line.split(", ")[0] for line in said if "best" in line] == [
+        "1 of 1 functions: loop 1 of function 0"
+    ] * 2
     assert said[0].startswith("Measuring functions in node") and not any("Look" in s for s in said)
     assert [f.name for f in tmp_path.iterdir()] == ["x.wasm"]
 

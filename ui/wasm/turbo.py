@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from pathlib import Path
 
@@ -28,7 +27,6 @@ EMPTY = (
     "Turbo… re-schedules loops that hold too many vectors (the finding spills) and keeps what is "
     "measured faster; it takes minutes."
 )
-FUNCTION = re.compile(r"function \d+")
 STOPPED = "Stopped; nothing was written."
 PASSES = {SCHEDULE: "order of instructions", FMA: "fused multiply-adds"}
 
@@ -71,7 +69,6 @@ class TurboPanel(TablePanel):
         self.caption = ground(QLabel(EMPTY, wordWrap=True))
         self.caption.setContentsMargins(10, 2, 10, 6)
         self.job = LongJob(host, self)
-        self._of, self._seen = 0, set[str]()
         self.job.told.connect(self._tell)
         self.job.returned.connect(self._returned)
         self.job.stopped.connect(lambda: self.caption.setText(STOPPED))
@@ -140,7 +137,6 @@ class TurboPanel(TablePanel):
     def write(self, out: Path, options: TurboOptions, work: Work) -> None:
         """Make the faster module of what was found with these options."""
         self.model.set_rows([], keep=False)
-        self._of, self._seen = len(work.candidates), set()
         self.job.start(TURBO, lambda note: turbo(work.file, out, options, note, work))
 
     @property
@@ -185,16 +181,7 @@ class TurboPanel(TablePanel):
         self._host.saver.tell_written(made.outputs.plain)
 
     def _tell(self, lines: list[object]) -> None:
-        """Show the last line, and how many functions were measured where it is of one."""
-        for line in map(str.strip, map(str, lines)):
-            words = FUNCTION.match(line)
-            if words is not None:
-                self._seen.add(words.group())
-            elif self._seen:  # what gains is measured once more, and is not counted
-                self._of = 0
-            counts = words is not None and self._of and self.job.job == TURBO
-            far = f"Function {len(self._seen)} of {self._of}  ·  " if counts else ""
-            self.caption.setText(far + line)
+        self.caption.setText(str(lines[-1]).strip())
 
     def _failed(self, problem: JobProblem) -> None:
         self.caption.setText(str(problem))

@@ -108,13 +108,17 @@ def measure(
         check()
         (folder / name).write_bytes(loop_module(candidate.function, memory, candidate.loops))
     job = job_of(settings, functions=[_job(name, c, memory) for name, c in by_file.items()])
+    seen = set[int]()
     for row in engine.rows(job, folder):
         told = row["loop"]
         candidate = by_file[told["file"]]
         loop, variants = next(c for c in candidate.loops if c[0].first == told["first"])
         tried = list(_tried(candidate.function.index, loop, variants, told, settings))
         best = max((t.gain.median for t in tried if t.gain), default=0.0)
-        note(f"function {candidate.function.index}, loop {loop.first}: best {best:.2f}x")
+        index = candidate.function.index
+        seen.add(index)
+        far = f"{len(seen)} of {len(candidates)} functions"
+        note(f"{far}: loop {loop.first} of function {index}, best {best:.2f}x")
         yield from tried
 
 
