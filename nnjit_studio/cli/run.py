@@ -62,8 +62,7 @@ def run_model(
     ),
     outputs: tuple[Path, ...] = option(
         None,
-        "Write the outputs to this .npz file; one for each --inputs.",
-        required=True,
+        "Write the outputs to this .npz file; one for each --inputs. May be left out with --check.",
         multiple=True,
         type=OUTPUT,
     ),
@@ -75,7 +74,9 @@ def run_model(
 
     With --check, an output whose largest error is above 0.001 of its largest value is an error.
     """
-    if len(outputs) != max(1, len(inputs)):
+    if not outputs and not check:
+        raise UserError("Nothing would be kept of the run.", "Give --outputs FILE.npz, or --check.")
+    if outputs and len(outputs) != max(1, len(inputs)):
         raise UserError(
             f"There are {len(inputs)} --inputs, but {len(outputs)} --outputs.",
             "Give as many files for outputs as for inputs.",
@@ -105,7 +106,10 @@ def run_model(
     for sentence in (*notes, *([f"{fallback} This ran in Wasm."] if fallback else [])):
         if not as_json:
             note(sentence)
-    runs = [_written(path, result) for path, result in zip(outputs, results, strict=True)]
+    runs = [
+        _told_of(result) if file is None else _written(file, result)
+        for file, result in zip(outputs or [None] * len(results), results, strict=True)
+    ]
     facts = {
         "target": device.label,
         "adapter": device.gpu.name if device.gpu else None,
@@ -114,7 +118,11 @@ def run_model(
     for run, found in zip(runs, errors, strict=False):
         run["errors"] = {name: e if math.isfinite(e) else "inf" for name, e in found.items()}
     first = runs[0] if len(runs) == 1 else {"runs": runs, "notes": list(notes)}
-    texts = (f"wrote {r['file']}: {', '.join(r['outputs'])} ({r['ms']:.2f} ms)" for r in runs)
+    done = [f"wrote {file}" for file in outputs] or ["ran"] * len(runs)
+    texts = (
+        f"{what}: {', '.join(r['outputs'])} ({r['ms']:.2f} ms)"
+        for what, r in zip(done, runs, strict=True)
+    )
     wrong = unlike(errors)
     refused = wrong.to_json() if wrong else {}
     document = {"ok": True, **first, **facts, **refused}
@@ -149,8 +157,12 @@ def _written(file: Path, result: Inference) -> dict[str, Any]:
     # A name alone would get a suffix of its own, so the file is opened here.
     with replacing(file) as part, part.open("wb") as opened:
         np.savez(opened, **arrays)
-    shapes = {name: list(array.shape) for name, array in arrays.items()}
-    return {"file": str(file), "outputs": shapes, "ms": result.runs_ms[-1]}
+    return {"file": str(file), **_told_of(result)}
+
+
+def _told_of(result: Inference) -> dict[str, Any]:
+    shapes = {name: list(array.shape) for name, array in result.outputs.items()}
+    return {"outputs": shapes, "ms": result.runs_ms[-1]}
 
 
 @verb()

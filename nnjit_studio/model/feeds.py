@@ -66,14 +66,17 @@ def seeded_feeds(inputs: Sequence[TensorSpec]) -> dict[str, NDArray[Any]]:
 
 
 def session_feeds(session: Any, dims: Mapping[str, int]) -> dict[str, NDArray[Any]]:
-    """Inputs of an ONNX Runtime session, whose free sizes are ``dims`` or 1.
+    """Inputs of an ONNX Runtime session, whose free sizes are ``dims`` by place or name, or 1.
 
     Masks are open, token types 0, ids 2 to 49, floats normal.
     """
     rng = np.random.default_rng(0)
     feeds: dict[str, NDArray[Any]] = {}
     for port in session.get_inputs():
-        shape = [d if isinstance(d, int) else dims.get(d, 1) for d in port.shape]
+        shape = [
+            d if isinstance(d, int) else dims.get(f"{port.name}.{axis}", dims.get(d, 1))
+            for axis, d in enumerate(port.shape)
+        ]
         if "float" in port.type:
             real = np.float16 if "16" in port.type else np.float32
             feeds[port.name] = rng.standard_normal(shape).astype(real)

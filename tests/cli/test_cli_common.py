@@ -187,6 +187,11 @@ def test_a_file_that_cannot_be_written_is_told_before_the_work(
         assert "folder" in told.output or "is a directory" in told.output
 
 
+def test_a_run_of_which_nothing_is_kept_is_refused_before_it(tmp_path: Path) -> None:
+    told = CliRunner().invoke(cli, ["run", str(tmp_path / "m.onnx")])
+    assert "Give --outputs FILE.npz, or --check." in told.output + str(told.exception)
+
+
 def test_a_file_of_its_own_right_is_judged_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

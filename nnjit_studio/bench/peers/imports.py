@@ -17,6 +17,7 @@ from nnjit_studio.compiler.onnx_file.native import NO_PASSES, native_session
 from nnjit_studio.errors import NnjitError
 from nnjit_studio.model.feeds import session_feeds
 from nnjit_studio.workbench import Workbench
+from nnjit_studio.workbench.inputs.roles import axes_of
 
 TOLERANCE = 1e-3
 """Largest difference from ONNX Runtime, relative to an output's largest value."""
@@ -57,7 +58,7 @@ def import_row(bench: Workbench, path: Path, dims: Mapping[str, int], note: Note
     Parameters
     ----------
     dims
-        Numbers for open dimensions; those that are not named here get 1.
+        Numbers for open dimensions; the others get the first size that the window offers.
     """
     import onnx
 
@@ -70,7 +71,8 @@ def import_row(bench: Workbench, path: Path, dims: Mapping[str, int], note: Note
     # Fused, it rounds some values to the neighbouring step of the quantisation.
     passes = NO_PASSES if stepped else "ORT_ENABLE_ALL"
     session = native_session(path, passes, intra_op_num_threads=1)
-    feeds = session_feeds(session, dims)
+    first = {axis.name: axis.first for axis in axes_of(bench.process.survey(path))}
+    feeds = session_feeds(session, {**first, **dims})
     names = [o.name for o in session.get_outputs()]
     expected = dict(zip(names, session.run(names, feeds), strict=True))
     del session
@@ -113,7 +115,7 @@ def as_markdown(title: str, rows: Sequence[ImportRow]) -> str:
     for r in sorted(rows, key=lambda r: (bool(r.error), r.model)):
         figures = [f"{r.import_s:.1f}", str(r.kernels), str(r.steps)]
         figures += [f"{r.weights_bytes / _MIB:.1f}", f"{r.run_ms:.1f}", f"{r.max_error:.1e}"]
-        told = [r.error, *[""] * 5] if r.error else figures
+        told = [*[""] * 5, r.error] if r.error else figures
         lines.append([r.model, str(r.opset), r.exporter, *told])
     return (
         f"## {title}\n\n{sum(r.ok for r in rows)} of {len(rows)} import, run and match within "
