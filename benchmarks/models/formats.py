@@ -56,9 +56,9 @@ LEAST = 1.2
 """Below it a cell is named."""
 
 _BARS = (
-    f"Below {LEAST}x",
-    "More than half of its memory",
-    "Slower than float32, by the whole interval",
+    f"Less than {LEAST} times as fast as ONNX Runtime Web",
+    "More than half of ONNX Runtime Web's memory",
+    "Slower than the same model in float32, by the whole interval",
     "Error larger than ONNX Runtime Web's",
 )
 Cells = dict[str, dict[str, Any]]
