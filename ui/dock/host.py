@@ -74,6 +74,9 @@ class Docks(Collection[str], Protocol):
     def take_keys(self) -> None:
         """Give the keys to the dock of the middle that is in front."""
 
+    def take_layout(self, action: str, for_file: bool = False) -> None:
+        """Show the docks of a named layout; ``for_file``, until a model is opened."""
+
 
 class Background(Protocol):
     """Work in a thread that is no job of the session."""

@@ -7,6 +7,7 @@ from functools import partial, reduce
 from pathlib import Path
 
 from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QLabel, QStackedLayout, QTabWidget
 
 from nnjit_studio.analysis.diff import Diff, merged
@@ -40,6 +41,8 @@ from nnjit_studio.ui.widgets.panel import Panel, chooser, hbox, named, splitter,
 from nnjit_studio.ui.widgets.theme import Theme
 from nnjit_studio.workbench import OpenModel
 
+ROOMY = 540
+"""Pixels of width in which the tools have all their words."""
 log = logging.getLogger(__name__)
 EMPTY = "The model graph appears here.\n\nDrop an .onnx model on the window,\nor press Ctrl+O."
 READING = "Reading the file: its graph appears here.\n\n“Cancel” above ends it."
@@ -134,6 +137,10 @@ class GraphPanel(Panel):
             self.legend,
             on=self,
         )
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """A narrow dock has room for one word."""
+        self.split_button.setText("Side by side" if event.size().width() >= ROOMY else "Both")
 
     # What the user can do
 

@@ -25,8 +25,8 @@ TIPS = TILE_TIPS | {
     "split": "parts of the reduction",
     "vec": "elements of a load",
 }
-SIZE_WIDTH = 72
-"""Pixels of a field: five digits and its arrows."""
+SIZE_WIDTH, NARROW_WIDTH = 72, 50
+"""Pixels of a field: five digits and its arrows, or three where there is no room."""
 FOLLOWS = {"x0": "x1", "y0": "y1"}
 """A block as large as its tile grows with it: in the Wasm templates most are."""
 
@@ -41,6 +41,7 @@ class SizeBox(QSpinBox):
         self.setSingleStep(4 if name in ("x0", "x1") else 1)
         self.setKeyboardTracking(False)
         self.setMaximumWidth(SIZE_WIDTH)
+        self.setMinimumWidth(NARROW_WIDTH)
 
     def stepBy(self, steps: int) -> None:
         if not self._doubles:

@@ -123,7 +123,7 @@ class DatabasePanel(TablePanel):
         self.listing = Listing()
         self.filters = RecordFilters()
         self.count = caption("Tuned kernels are kept here; nothing is read yet.")
-        least = self.count.fontMetrics().horizontalAdvance("999,999 records…")
+        least = self.count.fontMetrics().horizontalAdvance("999,999 r…")
         self.count.setMinimumWidth(least)
         self.refresh_button = push_button(
             "Refresh",

@@ -71,7 +71,7 @@ COLUMNS = (
 EVERY_STATE = "every state"
 CHOOSER = 24
 """Characters of a workload's name that are seen where there is room."""
-NARROW = 180
+NARROW = 140
 """Pixels of the chooser where there is none: the share of time and what it is."""
 SETTINGS = (*TILE_TIPS, "order", "pack", "split", "vec")
 SPEEDUP_COLUMN = [column.title for column in COLUMNS].index("speed-up")

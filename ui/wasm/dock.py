@@ -147,7 +147,7 @@ class WasmPanel(Panel):
         The first file, where no model is open, gets the window's layout for Wasm files.
         """
         if self.survey is None and self._host.session.state.model is None:
-            self._host.actions[WASM_FILE].trigger()
+            self._host.docks.take_layout(WASM_FILE, for_file=True)
         self._host.message.hide()
         return self._read("wasm", path)
 

@@ -39,6 +39,16 @@ class KeptSizes(QObject):
         docks = {dock.objectName(): size for dock, size in self._sizes.items()}
         return {STAGE: self._settled, OUTSIDE: self._outside, **docks}
 
+    @property
+    def column(self) -> int:
+        """Width that the column has where there is room for it; 0 where that is unknown."""
+        return max(0, self._outside.width() - self.edge)
+
+    @property
+    def edge(self) -> int:
+        """Pixels between two docks."""
+        return self._stage.style().pixelMetric(QStyle.PixelMetric.PM_DockWidgetSeparatorExtent)
+
     def take(self, sizes: Sizes) -> None:
         """Sizes of an earlier window, for the moment at which the stage is seen first: Qt keeps
         how much of the stage each dock had, and a stage without a verdict above it is higher."""
@@ -80,8 +90,13 @@ class KeptSizes(QObject):
         middle = self._in(area.LeftDockWidgetArea)
         if not middle or not self._outside.isValid():
             return
-        edge = self._stage.style().pixelMetric(QStyle.PixelMetric.PM_DockWidgetSeparatorExtent)
-        inside, outside = room - self._outside, self._outside - QSize(edge, edge)
+        edge = self.edge
+        outside = self._outside - QSize(edge, edge)
+        # Given more, the column would leave docks beside each other less than they can be.
+        least = max((dock.minimumSizeHint().width() for dock in column), default=0)
+        spare = max(0, room.width() - self._stage.minimumSizeHint().width())
+        outside.setWidth(min(outside.width(), least + spare))
+        inside = room - outside - QSize(edge, edge)
         share = inside.width() / max(1, self._settled.width() - self._outside.width())
         sizes = self._sizes  # without those that come to the front in this very moment
         heights = {d: sizes[d].height() for d in column if d in sizes}

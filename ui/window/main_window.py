@@ -22,6 +22,7 @@ from nnjit_studio.ui.commands import dialogs
 from nnjit_studio.ui.commands.documentation import Documentation
 from nnjit_studio.ui.commands.history import UndoStep
 from nnjit_studio.ui.commands.palette import Palette
+from nnjit_studio.ui.dock.arranging import FIRST_SIZE, LAYOUTS
 from nnjit_studio.ui.dock.feature import Feature
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.opening.editor import FEED, InputEditing
@@ -39,7 +40,7 @@ from nnjit_studio.ui.widgets.tab_order import bring_to_sight, next_in_sight
 from nnjit_studio.ui.widgets.themes import Themes
 from nnjit_studio.ui.window.backend_choice import BackendChoice
 from nnjit_studio.ui.window.closing import Closing
-from nnjit_studio.ui.window.docks import FIRST_SIZE, LAYOUTS, WindowDocks
+from nnjit_studio.ui.window.docks import WindowDocks
 from nnjit_studio.ui.window.dropped_files import DroppedFiles
 from nnjit_studio.ui.window.exporting import Exporting
 from nnjit_studio.ui.window.features import FEATURES, actions_of
@@ -158,6 +159,7 @@ class StudioWindow(QMainWindow):
 
     def _connect(self, features: Sequence[Feature[Panel]]) -> None:
         self.session.refreshed.connect(self.docks.refresh)
+        self.session.surveyed.connect(lambda _: self.docks.arranging.leave_file())
         self.session.busy_changed.connect(lambda _: self._enable())
         self.session.done.connect(lambda *_: self._enable())
         self.session.problem.connect(self._problem)
@@ -187,16 +189,7 @@ class StudioWindow(QMainWindow):
         if isinstance(geometry, QByteArray):
             self.restoreGeometry(geometry)
         self.docks.reset()
-        state, sizes = map(self.settings.value, self._kept_layout)
-        placed = isinstance(state, QByteArray) and self.docks.place(state)
-        if placed and isinstance(sizes, dict):
-            self.docks.kept.take(sizes)
-
-    @property
-    def _kept_layout(self) -> tuple[str, str]:
-        """Settings that keep places and sizes of docks: small windows have their own."""
-        plots = self.docks.plots.name.lower()
-        return f"{plots}/state", f"{plots}/sizes"
+        self.docks.arranging.read(self.settings)
 
     def _handlers(self) -> dict[str, Callable[[], object]]:
         """What the window's own actions do, by their ids."""
@@ -215,7 +208,7 @@ class StudioWindow(QMainWindow):
             **self.tuner.handlers(),
             "reset_plots": self._reset_plots,
             **{action: partial(docks.take_layout, action) for action in LAYOUTS},
-            "reset_layout": lambda: docks.rearrange("Reset the layout", docks.reset),
+            "reset_layout": lambda: docks.arranging.rearrange("Reset the layout", docks.reset),
             "documentation": lambda: dialogs.show(Documentation(self)),
             "palette": self._show_palette,
             FEED: self.inputs.ask,
@@ -301,10 +294,7 @@ class StudioWindow(QMainWindow):
             return
         if not self.closing.begun:
             self.settings.setValue("geometry", self.saveGeometry())
-            for key, kept in zip(
-                self._kept_layout, (self.docks.places(), self.docks.kept.sizes()), strict=True
-            ):
-                self.settings.setValue(key, kept)
+            self.docks.arranging.write(self.settings)
             self.settings.sync()
             self.page.end()
             self.closing.begin()

@@ -54,7 +54,7 @@ class SessionFiles(QObject):
         saved = SavedSession(
             state.model.path if state.model else None,
             state.selected,
-            bytes(self._docks.places().data()),
+            bytes(self._docks.arranging.places().data()),
             {key: settings[key] for key in KEPT_SETTINGS},
             self._last_run(),
         )
@@ -85,8 +85,8 @@ class SessionFiles(QObject):
             self._host.message.say(f"Written: {result}", "good")
             return
         self._apply_settings(result.settings)
-        places = QByteArray(result.layout)
-        self._docks.rearrange("Took the session's layout", partial(self._docks.place, places))
+        arranging, places = self._docks.arranging, QByteArray(result.layout)
+        arranging.rearrange("Took the session's layout", partial(arranging.place, places))
         opened = result.model is not None and self._open_model(result.model)
         self._awaited = result if opened else None
 

@@ -56,6 +56,45 @@ def squeezed(window):
     return found
 
 
+def cut(window):
+    """Views of docks in front that have less width than their controls need."""
+    docks = [dock for dock in window.docks.values() if dock.seen and dock.widget()]
+    views = {dock.objectName(): dock.widget() for dock in docks}
+    return {n: v.widget().size() for n, v in views.items() if v.widget().width() > v.width()}
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (1180, 620), (1024, 600), AT_TWICE], ids=str)
+def test_no_control_is_cut(qtbot, profiled, size):
+    """The filter and Copy of the lite space were, and Refresh and Records of the database."""
+    profiled.verdict.panel.show_verdict(FASTER)
+    keys = {"layout_tune": ("graph", "rounds", "space", "database", "plan", "log", "advice")}
+    keys |= {"layout_inspect": ("profile", "kernel", "tensors")}
+    for layout, docks in (keys | {"layout_compare": ("graph", "database")}).items():
+        settle(qtbot, profiled, size)
+        profiled.actions_by_id[layout].trigger()
+        profiled.message.hide()
+        for key in docks:
+            profiled.docks.show(key)
+            qtbot.wait(20)
+            assert not cut(profiled), (layout, key)
+            assert (profiled.width(), profiled.height()) == size
+
+
+def test_the_graph_has_room_beside_card_and_message_in_a_low_window(qtbot, profiled):
+    """They made the window higher than its screen, and the graph had 40 pixels."""
+    window = profiled
+    window.verdict.panel.show_verdict(FASTER)
+    wait_job(qtbot, window, "tune", window.start_tuning)
+    settle(qtbot, window, AT_TWICE)
+    for layout in ("reset_layout", "layout_tune"):
+        window.actions_by_id[layout].trigger()
+        qtbot.wait(50)
+        assert window.card.isVisible() and window.message.isVisible()
+        assert (window.width(), window.height()) == AT_TWICE
+        assert window.docks["graph"].height() >= 100
+        assert not squeezed(window)
+
+
 def check_layout(qtbot, window, size, layout):
     settle(qtbot, window, size)
     window.actions_by_id[layout].trigger()
