@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QAction
+from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import QFrame, QLabel, QToolButton
 
 from nnjit_studio.analysis.report import (
@@ -17,6 +17,7 @@ from nnjit_studio.analysis.report import (
     unchecked_text,
 )
 from nnjit_studio.tuner import events as ev
+from nnjit_studio.ui.dock.feature import COMPARE
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets.labels import ElidedLabel, quiet
 from nnjit_studio.ui.widgets.panel import hbox, named, push_button, scaled_font, vbox
@@ -24,10 +25,12 @@ from nnjit_studio.ui.widgets.panel import hbox, named, push_button, scaled_font,
 BUTTONS = {
     "advise": "Make it faster",
     "export": "Export",
-    "layout_compare": "Compare",
+    COMPARE: "Compare",
     "report": "Report",
 }
 """Names of the next steps, by their actions."""
+NARROW = 1000
+"""Pixels of width below which a result has no room beside the title."""
 REASONS = {
     "time": "the time was used up",
     "converged": "nothing more to gain is expected",
@@ -90,6 +93,7 @@ class SessionCard(QFrame):
         self.setObjectName("message")
         named(self, "Result of the session")
         self._session, self._shown = session, session.state.summary
+        self._narrow = False
         self.title = ElidedLabel()
         self.title.setFont(scaled_font(self.font(), 1.15, bold=True))
         self.worth = ElidedLabel()
@@ -101,14 +105,30 @@ class SessionCard(QFrame):
             _button(name, actions[action]) for action, name in BUTTONS.items() if action in actions
         ]
         close = push_button("Close", "Close the result", act=lambda: self._put(False))
-        first = hbox(self.title, self.warning, (self.worth, 1), spacing=12)
-        second = hbox((self.tried, 2), (self.left, 3), spacing=12)
+        self._first = hbox(self.title, self.warning, (self.worth, 1), spacing=12)
+        self._second = hbox((self.tried, 2), (self.left, 3), spacing=12)
         hbox(
-            (vbox(first, second, spacing=2), 1),
-            *self.buttons, close, on=self, margins=(14, 6, 10, 6), spacing=8,
+            (vbox(self._first, self._second, spacing=2), 1),
+            *self.buttons, close, on=self, margins=(14, 6, 10, 6), spacing=4,
         )  # fmt: skip
         session.refreshed.connect(lambda _: self.refresh())
         self.hide()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """In a narrow window the second line tells what the session is worth, not the rest.
+
+        The step that a layout's key takes too leaves it its room.
+        """
+        self._narrow = event.size().width() < NARROW
+        (self._second if self._narrow else self._first).addWidget(self.worth, 1)
+        self._show_rest()
+
+    def _show_rest(self) -> None:
+        alone = self._narrow and bool(self.worth.text())
+        for button in self.buttons:
+            button.setHidden(self._narrow and button.text() == BUTTONS[COMPARE])
+        for label in (self.tried, self.left):
+            label.setVisible(bool(label.text()) and not alone)
 
     def refresh(self) -> None:
         """Follow the session: a new result is shown, the start of another hides it."""
@@ -130,8 +150,8 @@ class SessionCard(QFrame):
         told = summary.to_json()
         self.tried.setText("; ".join(filter(None, (candidates_text(told), unchecked_text(told)))))
         self.left.setText(remaining(summary))
-        for label in (self.tried, self.left):
-            label.setVisible(bool(label.text()))
+        self.worth.tip = "\n".join(filter(None, (self.tried.text(), self.left.text())))
+        self._show_rest()
         self.warning.setText(summary.warning.partition(":")[0])
         self.warning.setToolTip(summary.warning)
         self.warning.setVisible(bool(summary.warning))
