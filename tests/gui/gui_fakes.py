@@ -753,8 +753,9 @@ class FakeRecords:
         self._workbench = workbench
         self.path = Path("kernels.db")
 
-    def measurements(self):
-        return [Measurement.of(i, r) for i, r in enumerate(self._workbench.stored)]
+    def measurements(self, after=0):
+        lines = [Measurement.of(i, r) for i, r in enumerate(self._workbench.stored, 1)]
+        return [line for line in lines[::-1] if line.id > after]
 
 
 class FakeTexts:

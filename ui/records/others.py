@@ -158,9 +158,10 @@ class OthersPanel(TablePanel):
         self._render()
 
     def show_records(self, records: Sequence[Measurement]) -> None:
-        """Compare with these records of one's own."""
+        """Compare with these records of one's own, at once where the table is shown."""
         self._records = records
-        self._render()
+        if not self.isHidden():
+            self._render()
 
     def _go_live(self, on: bool) -> None:
         """From now on, or no more; what was new is old."""
