@@ -8,7 +8,7 @@ from nnjit_studio.verdict.figures import Interval
 from nnjit_studio.verdict.peers import HOW_TO_GET, PACKAGE
 from nnjit_studio.verdict.result import LABELS, Row, Verdict
 
-COLUMNS = ("", "time", "memory", "cold start", "shipped", "largest error")
+COLUMNS = ("", "time", "memory", "cold start", "shipped code", "largest error")
 
 
 def milliseconds(ms: float, digits: int = 3) -> str:
@@ -60,7 +60,7 @@ def cells(row: Row, rough: bool = False) -> tuple[str, ...]:
         timing(row.ms, rough) if row.ms else row.problem,
         "" if row.memory_mib is None else memory(row.memory_mib),
         "" if row.cold_ms is None else _seconds(row.cold_ms, rough),
-        "" if row.shipped_bytes is None else kilobytes(row.shipped_bytes),
+        "" if row.shipped_bytes is None else memory(row.shipped_bytes / 2**20),
         "" if row.max_rel_err is None else exponent(row.max_rel_err),
     )
 

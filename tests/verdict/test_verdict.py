@@ -70,6 +70,8 @@ def test_a_ratio_is_stated_only_where_it_may_be() -> None:
 def test_little_memory_is_told_in_kibibytes() -> None:
     row = FASTER.rows[0]
     assert [cells(replace(row, memory_mib=m))[2] for m in (0.0625, 16.0)] == ["64 KiB", "16 MiB"]
+    sizes = [cells(replace(row, shipped_bytes=n))[4] for n in (62_000, 3_700_000)]
+    assert sizes == ["60.5 KiB", "3.53 MiB"]  # in the units of the memory beside it
 
 
 def test_the_document_has_what_scripts_rely_on() -> None:

@@ -13,7 +13,7 @@ from nnjit_studio.database import Measurement
 from nnjit_studio.database.measurement import Group, Pair, groups, mean_ratio, side_by_side
 from nnjit_studio.ui.dock.candidates import state_column
 from nnjit_studio.ui.records.filters import BEST, COMPARE, RecordFilters
-from nnjit_studio.ui.records.others import MINE, WHOSE, OthersPanel
+from nnjit_studio.ui.records.others import MINE, WHOSE, WHOSE_TIP, OthersPanel
 from nnjit_studio.ui.records.same_place import same_place
 from nnjit_studio.ui.records.store import Listing, RecordStore
 from nnjit_studio.ui.state.session import StudioSession
@@ -137,7 +137,7 @@ class DatabasePanel(TablePanel):
         self.stop_button = push_button(
             "Stop", "Kernel database: stop import or export", act=store.cancel
         )
-        self.whose = chooser("Kernel database: whose", "Whose records are shown", WHOSE)
+        self.whose = chooser("Kernel database: whose", WHOSE_TIP, WHOSE)
         self.others = OthersPanel(session, settings, theme)
         self.lead(self.whose, self.count)
         self.bar.insertWidget(2, self.progress)
