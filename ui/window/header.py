@@ -48,7 +48,8 @@ class Figure(QWidget):
         self.number.setText(shown)
         if note != self.note:
             self.note = note
-            self._label.setText(note or self._caption)
+            nameless = value == text.NONE and note
+            self._label.setText(f"{self._caption}: {note}" if nameless else note or self._caption)
         told = f"{self._caption}: {shown} {note}".rstrip()
         if self.toolTip() != told + tip:  # Qt tells everybody who listens of each one, new or not
             self.number.setAccessibleName(told)
@@ -240,8 +241,8 @@ class Header(QFrame):
         if gain is None:
             self.speedup.show_value(text.NONE)
         elif not gain.told_apart:
-            so_far = f", {gain.pairs} pairs so far" if self._session.busy and gain.pairs else ""
-            self.speedup.show_value(text.NONE, f"{gain.outcome}{so_far}")
+            so_far = f"\n{gain.pairs} pairs so far" if self._session.busy and gain.pairs else ""
+            self.speedup.show_value(text.NONE, gain.outcome, so_far)
         else:
             self.speedup.show_value(text.fixed(gain.ratio, 2), gain.interval)
         tones = {FASTER: "good", SLOWER: "bad"}

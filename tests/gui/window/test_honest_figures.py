@@ -46,6 +46,8 @@ def test_the_header_shows_a_ratio_only_where_pairs_prove_one(tuned):
         figure = tuned.header.speedup
         assert (figure.number.text(), figure.note) == (number, note)
         assert figure.number.objectName() == tone
+        dash = number == "–"  # noqa: RUF001
+        assert figure._label.text() == (f"speed-up: {note}" if dash else note), "a dash has a name"
         assert (tuned.header.before.number.text() == "–") != gain.told_apart  # noqa: RUF001
 
 
