@@ -111,27 +111,30 @@ def _interval(gain: ModelGain) -> Interval | None:
 def words(verdict: Verdict, measured: Verdict, age: str) -> str:
     """The figures below the headline, where they come from, and how old they are."""
     if verdict.ratio is None or verdict.ratio != measured.ratio:
-        return f"{_figures(verdict)}. Tuning: from pairs in the running model, {age} ago."
-    told = verdict.gain if verdict.gain != measured.gain else None
-    gain = f"not told apart ([{told.low:.2f}..{told.high:.2f}] of untuned)" if told else "unknown"
-    why = "" if told else ", the machine is too busy"
-    return f"{_figures(measured)}, before this tuning. Its gain so far: {gain}{why}, {age} ago."
+        busy = "machine busy: rough"
+        return f"{_figures(verdict, busy)}. Tuning: from pairs in the running model, {age} ago."
+    gain = verdict.gain if verdict.gain != measured.gain else None
+    since = f"gain [{gain.low:.2f}..{gain.high:.2f}] not told apart" if gain else "too busy to tell"
+    return f"{_figures(measured)}. Tuning since: {since}, {age} ago."
 
 
 def again(known: Verdict, later: Verdict) -> str:
-    """Why an answer stands although it was measured again, and what that found."""
+    """The figures of an answer that stands, and what was found when it was measured again.
+
+    With the headline's figure above it there is room for two lines in a window of 1280 pixels.
+    """
     ours = later.ours
-    now = f", {timing(ours.ms, rough=True)}" if ours and ours.ms else ""
-    busy = f"the machine was too busy for a ratio ({later.rate:.0%} of its usual rate)"
-    why = busy if later.state == "busy" else "too few pairs for a ratio"
-    return f"{_figures(known)}. Measured again: {why}{now}."
+    found = f": {timing(ours.ms, rough=True)}" if ours and ours.ms else ""
+    busy = f"at {later.rate:.0%} of the usual rate"
+    why = busy if later.state == "busy" else "too few pairs"
+    return f"{_figures(known)}. Again, {why}, no ratio{found}."
 
 
-def _figures(verdict: Verdict) -> str:
+def _figures(verdict: Verdict, busy: str = "rough") -> str:
     ours, ratio = verdict.ours, verdict.ratio
     parts = [timing(ours.ms, verdict.busy)] if ours and ours.ms else []
     if ratio is not None:
         parts.append(f"ratio [{ratio.low:.2f}..{ratio.high:.2f}]")
     if verdict.busy:
-        parts.append("machine busy: rough")
+        parts.append(busy)
     return ", ".join(parts)
