@@ -314,7 +314,7 @@ def test_a_group_that_is_selected_stays_so(qtbot, panel, database):
     assert [row.device for row in panel.selected()] == ["m2-8c"]
 
 
-def test_a_session_is_followed_once_a_second_and_only_in_sight(qtbot, panel, database, monkeypatch):
+def test_a_session_is_followed_after_a_pause_and_only_in_sight(qtbot, panel, database, monkeypatch):
     settle(qtbot, panel)
     qtbot.waitUntil(lambda: not panel._pause.isActive())
     reads = []
