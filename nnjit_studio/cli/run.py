@@ -106,10 +106,9 @@ def run_model(
     for sentence in (*notes, *([f"{fallback} This ran in Wasm."] if fallback else [])):
         if not as_json:
             note(sentence)
-    runs = [
-        _told_of(result) if file is None else _written(file, result)
-        for file, result in zip(outputs or [None] * len(results), results, strict=True)
-    ]
+    runs = [_told_of(result) for result in results]
+    for file, run, result in zip(outputs, runs, results, strict=False):
+        run["file"] = _write(file, result)
     facts = {
         "target": device.label,
         "adapter": device.gpu.name if device.gpu else None,
@@ -150,14 +149,14 @@ def _told(errors: Mapping[str, float]) -> str:
     return f"largest error, as a share of the largest value: {found}"
 
 
-def _written(file: Path, result: Inference) -> dict[str, Any]:
-    """What was written to the file."""
+def _write(file: Path, result: Inference) -> str:
+    """The file's name."""
     file.parent.mkdir(parents=True, exist_ok=True)
     arrays: dict[str, Any] = result.outputs
     # A name alone would get a suffix of its own, so the file is opened here.
     with replacing(file) as part, part.open("wb") as opened:
         np.savez(opened, **arrays)
-    return {"file": str(file), **_told_of(result)}
+    return str(file)
 
 
 def _told_of(result: Inference) -> dict[str, Any]:

@@ -242,9 +242,12 @@ class KernelDatabase:
         """How many records there are."""
         return self._connection.read(lambda db: int(db["live_records"].count))
 
-    def measurements(self) -> list[Measurement]:
-        """Every record as a line of a table, newest first, deleted ones too, without samples."""
-        return self._connection.read(read_measurements)
+    def measurements(self, after: int = 0) -> list[Measurement]:
+        """Records as lines of a table, newest first, deleted ones too, without samples.
+
+        Of all records those that were stored ``after`` the one of an id.
+        """
+        return self._connection.read(read_measurements, after)
 
     def annotate(self, texts: Mapping[int, tuple[str, str]]) -> None:
         """Set note and tags of records by their ids, all or none."""

@@ -83,12 +83,13 @@ _AT_A_TIME, _PAUSE_S = 250, 0.001
 """Rows that are made into objects before other threads get a turn: about a millisecond's work."""
 
 
-def read_measurements(db: Database) -> list[Measurement]:
-    """Every record, newest first, deleted ones too."""
+def read_measurements(db: Database, after: int = 0) -> list[Measurement]:
+    """Every record whose id is above ``after``, newest first, deleted ones too."""
     columns = (_OTHER_COLUMNS.get(f.name, f"r.{f.name}") for f in fields(Measurement))
     cursor = db.execute(
         f"SELECT {', '.join(columns)} FROM records AS r "
-        "JOIN kernel_keys AS k ON k.id = r.key_id ORDER BY r.id DESC"
+        "JOIN kernel_keys AS k ON k.id = r.key_id WHERE r.id > ? ORDER BY r.id DESC",
+        [after],
     )
     found: list[Measurement] = []
     while rows := cursor.fetchmany(_AT_A_TIME):

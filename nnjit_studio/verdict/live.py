@@ -26,6 +26,31 @@ def may_follow(verdict: Verdict) -> bool:
     return first is not None and first.ms is not None
 
 
+def stands(known: Verdict | None, later: Verdict) -> bool:
+    """Whether an answer still says more than what was measured later, in too short a time or on
+    too busy a machine for a ratio."""
+    return known is not None and later.state in ("busy", "few pairs")
+
+
+def so_far(measured: Verdict, gain: Interval, machine: float | None = None) -> Verdict:
+    """The measured answer, beside ours as tuned as the running model is now.
+
+    Its ratio is replaced by that of :func:`with_gain` only where pairs prove that the running
+    model is another one than that was measured, and the machine allows a ratio: chained
+    intervals are so wide that an answer would be lost to a gain of nothing.
+    """
+    told = with_gain(measured, gain, machine)
+    if measured.ratio is None or (told.ratio is not None and not _more(measured, gain).holds_1):
+        return told
+    return replace(measured) if told.ratio is None else replace(told, ratios=measured.ratios)
+
+
+def _more(measured: Verdict, gain: Interval) -> Interval:
+    """The gain since a verdict was measured, whose kernels may have been tuned then."""
+    tuned = measured.row(TUNED)
+    return over(gain, measured.gain) if tuned and tuned.ms and measured.gain else gain
+
+
 def with_gain(measured: Verdict, gain: Interval, machine: float | None = None) -> Verdict:
     """A measured verdict with ours as tuned as the running model is now.
 
@@ -44,8 +69,7 @@ def with_gain(measured: Verdict, gain: Interval, machine: float | None = None) -
     """
     first = measured.row(UNTUNED)
     assert first is not None and first.ms is not None
-    old = measured.row(TUNED)
-    more = over(gain, measured.gain) if old and old.ms and measured.gain else gain
+    old, more = measured.row(TUNED), _more(measured, gain)
     tuned = replace(old or first, who=TUNED, ms=over(first.ms, gain))
     if old is None:  # of kernels that nobody has shipped yet
         tuned = replace(tuned, cold_ms=None, shipped_bytes=None, max_rel_err=first.max_rel_err)

@@ -6,9 +6,9 @@ from nnjit_studio.records.estimate import RATIO_CONFIDENCE
 from nnjit_studio.support.tables import text_table
 from nnjit_studio.verdict.figures import Interval
 from nnjit_studio.verdict.peers import HOW_TO_GET, PACKAGE
-from nnjit_studio.verdict.result import LABELS, Row, Verdict
+from nnjit_studio.verdict.result import LABELS, LEAST_RATE, Row, Verdict
 
-COLUMNS = ("", "time", "memory", "cold start", "shipped", "largest error")
+COLUMNS = ("", "time", "memory", "cold start", "shipped code", "largest error")
 
 
 def milliseconds(ms: float, digits: int = 3) -> str:
@@ -45,6 +45,12 @@ def timing(ms: Interval, rough: bool = False) -> str:
     return f"{milliseconds(ms.median, digits)} [{ends}]"
 
 
+def large(ms: Interval, rough: bool = False) -> tuple[str, str]:
+    """The median for a large figure, and the interval for the words after it."""
+    median, _, ends = timing(ms, rough).partition(" [")
+    return median, f"[{ends}"
+
+
 def times(ratio: Interval) -> str:
     return f"{ratio.median:.2f}x [{ratio.low:.2f}..{ratio.high:.2f}]"
 
@@ -60,7 +66,7 @@ def cells(row: Row, rough: bool = False) -> tuple[str, ...]:
         timing(row.ms, rough) if row.ms else row.problem,
         "" if row.memory_mib is None else memory(row.memory_mib),
         "" if row.cold_ms is None else _seconds(row.cold_ms, rough),
-        "" if row.shipped_bytes is None else kilobytes(row.shipped_bytes),
+        "" if row.shipped_bytes is None else memory(row.shipped_bytes / 2**20),
         "" if row.max_rel_err is None else exponent(row.max_rel_err),
     )
 
@@ -73,7 +79,7 @@ def figure(verdict: Verdict) -> tuple[str, str]:
         case "measuring":
             return (f"{ratio.median:.1f}x", "so far") if ratio else ("", "Measuring")
         case "no peer":
-            return (milliseconds(own.median), "") if own else ("", f"{peer} is not installed")
+            return large(own, verdict.busy) if own else ("", f"{peer} is not installed")
         case "refused":
             return "", "Not compared: refused" if not own else "Runs in ours alone"
         case "peer alone":
@@ -82,7 +88,7 @@ def figure(verdict: Verdict) -> tuple[str, str]:
         case "different":
             return "", "The outputs differ"
         case "busy" | "few pairs":
-            return "", f"About {milliseconds(own.median, 2)}" if own else "Unknown"
+            return "", f"About {timing(own, rough=True)}" if own else "Unknown"
         case "not told apart":
             return "", "Not told apart"
     assert ratio is not None
@@ -120,7 +126,7 @@ def explanation(verdict: Verdict) -> str:
             few = "Too few pairs for a ratio: measure longer."
             return f"{few} {rough}" if verdict.busy else few
         case "busy":
-            return rough
+            return f"{rough} Below {LEAST_RATE:.0%} no ratio is told."
         case "not told apart":
             return f"from {LABELS['ort']}: {times(ratio)}, {pairs}" if ratio else pairs
     assert ratio is not None

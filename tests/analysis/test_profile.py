@@ -87,6 +87,8 @@ def test_findings_are_computed() -> None:
     told = findings(profile((1.2e-4, 1e-6, 1.2e-4), (1, 1, 1)))
     assert "at 85% of the multiply-add peak: nothing to gain." in told[0]
     assert told[1] == "0% in 1 other step."
+    told = findings(profile((0.9e-4, 1e-6, 0.9e-4), (1, 1, 1)))
+    assert "at 114% of the multiply-add peak: nothing to gain; the peak was measured" in told[0]
     slow = findings(profile((1e-3, 1e-5, 1e-3), (1, 1, 1), BANDWIDTH))
     assert "at 19% of the memory bandwidth: at most 80% of the whole to gain" in slow[0]
     assert "furthest off is product (19%, 1 µs)" in slow[0]

@@ -147,6 +147,8 @@ def test_measurements_are_what_the_records_say(db: KernelDatabase) -> None:
         Measurement.of(i, r) for i, r in zip(ids, stored, strict=True)
     ]
     assert [m.timed for m in db.measurements()] == [False, True]
+    assert db.measurements(after=ids[0]) == [Measurement.of(ids[1], stored[1])]
+    assert not db.measurements(after=ids[1])
 
 
 def line(number: int, workload: str, device: str, ms: float | None, state: str) -> Measurement:

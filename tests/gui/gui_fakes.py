@@ -458,6 +458,7 @@ class FakeWorkbench:
         self.importing, self.threads, self.hold_advice = ImportOptions(), 1, False
         self.backends: list[Backend] = []
         self.database = FakeRecords(self)
+        self.verdict_found = None
         self.job_error: Exception | None = None
         self.sets: list[tuple[object, str]] = []
         self.set_error = 1e-3
@@ -629,7 +630,7 @@ class FakeWorkbench:
         """Plays a verdict of two steps; with ``hold_verdict`` it waits for cancel between them."""
         self.cancelled.clear()
         self.verdicts_begun += 1
-        found = FASTER if peer else NO_PEER
+        found = self.verdict_found or (FASTER if peer else NO_PEER)
         yield replace(found, phase="measuring", pairs=7)
         while self.hold_verdict:
             if self.cancelled.wait(0.01):
@@ -753,8 +754,9 @@ class FakeRecords:
         self._workbench = workbench
         self.path = Path("kernels.db")
 
-    def measurements(self):
-        return [Measurement.of(i, r) for i, r in enumerate(self._workbench.stored)]
+    def measurements(self, after=0):
+        lines = [Measurement.of(i, r) for i, r in enumerate(self._workbench.stored, 1)]
+        return [line for line in lines[::-1] if line.id > after]
 
 
 class FakeTexts:

@@ -10,6 +10,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMessageBox
 
 from nnjit_studio.database import KernelDatabase
+from nnjit_studio.ui.records import dock
 from nnjit_studio.ui.records.feature import NoteDialog
 from nnjit_studio.ui.records.filters import RecordFilters
 
@@ -249,6 +250,92 @@ def test_filters_that_hide_all_records_say_so_and_are_cleared(panel):
     panel.filters.deleted.setChecked(True)
     assert panel.nothing.words.text() == "No record is deleted."
     assert panel.nothing.button.isHidden()
+
+
+def add(panel, database, *settings):
+    """As a session does: the records are stored, then the views are told."""
+    workload = panel.window_of_test.session.workbench.model.workloads[0]
+    database.add_records([some(workload, name, "slower", 3.0, 9) for name in settings])
+    panel.window_of_test.docks.refresh(frozenset({"space"}))
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    monkeypatch.setattr(dock, "FOLLOW_MS", 0)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_records_of_a_session_are_seen_while_it_runs(qtbot, panel, database):
+    """The table said that the database was empty while 58 candidates had been tried."""
+    add(panel, database, "s7", "s8")
+    qtbot.waitUntil(lambda: shown(panel)[:2] == ["s8", "s7"])
+    assert len(shown(panel)) == 8 and panel.count.text().startswith("8 records")
+    add(panel, database, "s9")
+    qtbot.waitUntil(lambda: len(shown(panel)) == 9)
+    assert not database.measurements(after=panel.listing.rows[0].id)
+    panel.filter.setText("s9")
+    assert shown(panel) == ["s9"]
+
+
+@pytest.mark.usefixtures("at_once")
+def test_new_records_disturb_neither_selection_nor_scroll(qtbot, panel, database):
+    add(panel, database, *(f"n{i}" for i in range(300)))
+    qtbot.waitUntil(lambda: len(shown(panel)) == 306)
+    select(panel, "n100", "n101", "s2")
+    panel.view.verticalScrollBar().setValue(150)
+    panel.view.horizontalScrollBar().setValue(2)
+    top = shown(panel)[150]
+    picked = []
+    panel.picked.connect(picked.append)
+    add(panel, database, "late", "later")
+    qtbot.waitUntil(lambda: len(shown(panel)) == 308)
+    assert sorted(row.settings for row in panel.selected()) == ["n100", "n101", "s2"]
+    assert shown(panel)[panel.view.rowAt(0)] == top and not picked
+    assert panel.view.horizontalScrollBar().value() == 2
+
+
+@pytest.mark.usefixtures("at_once")
+def test_at_its_end_a_table_stays_where_it_is_too(qtbot, panel, database):
+    add(panel, database, *(f"n{i}" for i in range(60)))
+    qtbot.waitUntil(lambda: len(shown(panel)) == 66)
+    panel.view.scrollToBottom()
+    top = shown(panel)[panel.view.rowAt(0)]
+    add(panel, database, *(f"m{i}" for i in range(60)))
+    qtbot.waitUntil(lambda: len(shown(panel)) == 126)
+    assert shown(panel)[panel.view.rowAt(0)] == top
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_group_that_is_selected_stays_so(qtbot, panel, database):
+    panel.filters.mode_chooser.setCurrentText("Best by device")
+    panel.view.selectRow(1)
+    add(panel, database, "s7")
+    qtbot.waitUntil(lambda: shown(panel, "records") == ["5", "2"])
+    assert [row.device for row in panel.selected()] == ["m2-8c"]
+
+
+def test_a_session_is_followed_after_a_pause_and_only_in_sight(qtbot, panel, database, monkeypatch):
+    settle(qtbot, panel)
+    qtbot.waitUntil(lambda: not panel._pause.isActive())
+    reads = []
+    monkeypatch.setattr(panel.store, "follow", lambda: reads.append(len(reads)))
+    for _ in range(20):
+        panel.refresh(frozenset({"space"}))
+    assert len(reads) == 1
+    panel._pause.timeout.emit()
+    assert len(reads) == 1  # its time is not over
+    panel._pause.stop()
+    panel._pause.timeout.emit()
+    assert len(reads) == 2  # what came since
+    panel._pause.stop()
+    panel._pause.timeout.emit()
+    assert len(reads) == 2  # nothing did
+    panel.window_of_test.docks.show("log")
+    panel._pause.stop()
+    panel.refresh(frozenset({"space"}))
+    assert len(reads) == 2
+    panel.window_of_test.docks.show("database")
+    assert len(reads) == 3
 
 
 def test_an_empty_database_says_how_it_is_filled(window):

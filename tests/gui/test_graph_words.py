@@ -11,8 +11,9 @@ from PySide6.QtTest import QTest
 
 from nnjit_studio.model.readable import words_of
 from nnjit_studio.ui.graph.facts import COLOUR_BY, Facts
-from nnjit_studio.ui.graph.legend import colour_boxes
+from nnjit_studio.ui.graph.legend import Legend, colour_boxes
 from nnjit_studio.ui.widgets import text
+from nnjit_studio.ui.widgets.theme import LIGHT
 
 WORDS = {
     "conv2d:1x24x208x208x48x3x3x2x1x1x1:f32+bias+silu#0a": "Conv 3x3 24->48, 208x208, stride 2, "
@@ -27,6 +28,14 @@ WORDS = {
     "gate_estimate:4:f32": "Gate, estimate 4",
     "of another form": "of another form",
 }
+
+
+def test_the_legend_tells_a_frame_from_the_hottest_colour(qtbot):
+    """It said "red edge", and the hottest boxes are red."""
+    legend = Legend(LIGHT)
+    qtbot.addWidget(legend)
+    legend.show_scale(COLOUR_BY[0], (0.0, 16.6), 1)
+    assert legend.words.endswith("framed in red: 1 avoidable")
 
 
 @pytest.mark.parametrize(("key", "words"), WORDS.items(), ids=list(WORDS.values()))

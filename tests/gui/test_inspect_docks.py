@@ -205,7 +205,7 @@ def test_the_context_menu_of_a_node_compares_it(qtbot, opened, workbench):
         assert len(view.findChildren(QMenu)) == menus
     (menu,) = view.findChildren(QMenu)
     action = menu.actions()[0]
-    assert action.iconText() == "Compare this tensor with ONNX Runtime"
+    assert action.iconText() == "Numerical diff of this tensor"
     with qtbot.waitSignal(opened.session.done):
         action.trigger()
     menu.close()

@@ -233,6 +233,13 @@ def test_events_are_kept_of_the_latest_session_alone(qtbot, window, workbench, m
     assert window.session.events.count_all >= sum(kept)
 
 
+def test_the_limit_of_a_model_in_use_is_explained_where_it_is_read(window):
+    tuning = window.tuning
+    assert tuning.serve.text() == "while it is used" and "people used it" in tuning.serve.toolTip()
+    assert tuning.share_label.text() == "at most 5% slower"
+    assert "95 of 100" in tuning.share_label.toolTip() == tuning.share.toolTip()
+
+
 def test_a_paused_session_stops_and_a_serving_one_rests(qtbot, window, workbench, model_file):
     workbench.rests = True
     with qtbot.waitSignal(window.session.done):

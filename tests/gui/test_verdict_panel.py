@@ -13,6 +13,7 @@ from nnjit_studio.ui.verdict.bars import Bars
 from nnjit_studio.ui.verdict.panel import AGAIN, COMPARE, INSTALL, LONGER, STOP, VerdictPanel
 from nnjit_studio.ui.widgets.theme import DARK, LIGHT
 from nnjit_studio.verdict import peers, store
+from nnjit_studio.verdict.text import COLUMNS
 
 
 @pytest.fixture
@@ -21,6 +22,14 @@ def panel(qtbot):
     qtbot.addWidget(made)
     made.resize(1250, made.height())
     return made
+
+
+def test_the_columns_of_the_bars_are_explained_where_they_are_read(qtbot):
+    """ "Shipped 62 KB" did not say that the weights come on top."""
+    bars = Bars(LIGHT)
+    qtbot.addWidget(bars)
+    assert all(f"{column}: " in bars.toolTip() for column in COLUMNS[1:])
+    assert "the weights come on top" in bars.toolTip()
 
 
 @pytest.mark.parametrize("state", STATES)

@@ -39,6 +39,20 @@ def test_before_a_file_the_dock_says_what_to_do(window):
     assert window.wasm.parts.isHidden()
 
 
+def test_the_header_names_the_file_until_a_model_is_open(qtbot, window, shown, model_file):
+    """It said that there was no model, and to drop one."""
+    header = window.header
+    assert header.model.text() == "kernels.wasm" and header.model.tip.endswith("kernels.wasm")
+    assert "3 functions" in header.details.text()
+    assert "no model is open" in header.details.text()
+    window.session.abandoned.emit()
+    assert header.model.text() == "kernels.wasm"
+    window.open_model(model_file)
+    qtbot.waitUntil(lambda: header.model.text() == "tiny.onnx")
+    shown.show_survey(shown.survey)
+    assert header.model.text() == "tiny.onnx" and "fused" in header.details.text()
+
+
 def test_a_dropped_file_fills_the_dock(window, shown):
     assert "3 functions" in shown.caption.text()
     assert indices(shown) == [2, 0, 1]

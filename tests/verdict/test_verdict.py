@@ -13,6 +13,7 @@ from verdicts import (
     BEGUN,
     BUSY,
     FASTER,
+    FEW,
     MEASURING,
     NO_PEER,
     REFUSED,
@@ -60,7 +61,9 @@ def test_states(state: str) -> None:
 def test_a_ratio_is_stated_only_where_it_may_be() -> None:
     assert headline(FASTER) == "1.99x as fast as ONNX Runtime Web"
     assert headline(ROUGH) == "2.0x as fast as ONNX Runtime Web" and "80%" in explanation(ROUGH)
-    assert headline(BUSY) == "About 60 ms" and BUSY.to_json()["ratio"] == {"ort": None}
+    assert headline(BUSY) == "About 60 ms [59..60]" and BUSY.to_json()["ratio"] == {"ort": None}
+    assert explanation(BUSY).endswith("figures are rough. Below 60% no ratio is told.")
+    assert headline(FEW) == "About 60 ms [59..60]", "no figure without its interval"
     assert headline(SAME) == "Not told apart" and not SAME.to_json()["told_apart"]
     assert headline(MEASURING) == "2.0x so far"
     assert headline(BEGUN) == "Measuring"
@@ -70,6 +73,8 @@ def test_a_ratio_is_stated_only_where_it_may_be() -> None:
 def test_little_memory_is_told_in_kibibytes() -> None:
     row = FASTER.rows[0]
     assert [cells(replace(row, memory_mib=m))[2] for m in (0.0625, 16.0)] == ["64 KiB", "16 MiB"]
+    sizes = [cells(replace(row, shipped_bytes=n))[4] for n in (62_000, 3_700_000)]
+    assert sizes == ["60.5 KiB", "3.53 MiB"]  # in the units of the memory beside it
 
 
 def test_the_document_has_what_scripts_rely_on() -> None:
@@ -81,7 +86,7 @@ def test_the_document_has_what_scripts_rely_on() -> None:
 
 
 def test_without_a_peer_it_is_said_how_to_get_one() -> None:
-    assert headline(NO_PEER) == "59.6 ms"
+    assert headline(NO_PEER) == "59.6 ms [58.9..60.4]"
     assert "nnjit peers install" in explanation(NO_PEER)
     assert "Foo(1)" in explanation(REFUSED)
 

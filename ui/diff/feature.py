@@ -29,13 +29,14 @@ DIFF: Feature[DiffPanel] = Feature(
     "diff", "Numerical diff", DiffPanel,
     actions=(
         Action(
-            "diff", "&Inspect", "&Compare with ONNX Runtime", "F7", "model",
+            "diff", "&Inspect", "&Numerical diff", "F7", "model",
             "Every tensor of the model against native ONNX Runtime, the worst first",
             "nnjit diff MODEL", do=_compare,
         ),
         Action(
-            "diff_node", "&Inspect", "Compare &this tensor with ONNX Runtime", "Shift+F7", "model",
-            "The result of the node that is selected in the graph", do=_compare_node,
+            "diff_node", "&Inspect", "Numerical diff of &this tensor", "Shift+F7", "model",
+            "The result of the node that is selected in the graph, against native ONNX Runtime",
+            do=_compare_node,
         ),
     ),
     area=STAGE, layouts=(INSPECT, COMPARE),

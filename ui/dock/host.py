@@ -101,6 +101,8 @@ class Host(QObject):
     """The graph is to select a node, by its name or that of an ONNX node in it."""
     workload_wanted = Signal(str)
     """The graph is to select a node of this workload, by its key."""
+    wasm_shown = Signal(object, str)
+    """``Path``, and its size in words: A Wasm file was read and is shown."""
     verdict_shown = Signal(object)
     """The window states another verdict of the open model, or None."""
     calm = Signal()

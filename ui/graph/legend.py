@@ -102,7 +102,7 @@ class Legend(QWidget):
             low, high = self.by.number(self.ends[0]), self.by.say(self.ends[1])
             faster = " (blue is faster)" if self.by.scale == "delta" else ""
             words = f"{self.by.title} per box: {low} to {high}{faster}"
-        words += f"   ·   red edge: {self.marked} avoidable" if self.marked else ""
+        words += f"   ·   framed in red: {self.marked} avoidable" if self.marked else ""
         told = f"   ·   red line: copied between WebGPU and Wasm, {self.copies} times"
         return words + (told if self.copies else "")
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from PySide6.QtCore import QItemSelection, QItemSelectionModel, QSettings, Qt
+from PySide6.QtCore import QSettings, Qt, QTimer
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QProgressBar, QToolButton
 
 from nnjit_studio.database import Measurement
 from nnjit_studio.database.measurement import Group, Pair, groups, mean_ratio, side_by_side
 from nnjit_studio.ui.dock.candidates import state_column
-from nnjit_studio.ui.records.filters import BEST, COMPARE, EVERY, RecordFilters
-from nnjit_studio.ui.records.others import MINE, WHOSE, OthersPanel
+from nnjit_studio.ui.records.filters import BEST, COMPARE, RecordFilters
+from nnjit_studio.ui.records.others import MINE, WHOSE, WHOSE_TIP, OthersPanel
+from nnjit_studio.ui.records.same_place import same_place
 from nnjit_studio.ui.records.store import Listing, RecordStore
 from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.widgets import text
@@ -22,8 +23,9 @@ from nnjit_studio.ui.widgets.panel import chooser, named, push_button, tool_butt
 from nnjit_studio.ui.widgets.tables import Column, TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 
-RESELECTED = 1000
-"""Rows at most that stay selected when the records are read again."""
+FOLLOW_MS = 2000
+"""From one look at the database to the next, at least, while a session adds to it: each costs 35 to
+45 ms of processor time, drawing included, at 200 to 10,000 records."""
 MENU = ("note", "delete", "restore", "import", "export_records")
 
 
@@ -108,7 +110,7 @@ def _pair_columns(first: str, second: str) -> tuple[Column, ...]:
 
 
 class DatabasePanel(TablePanel):
-    """Newest first; read in a thread of its own, so it may be refreshed while tuning."""
+    """Newest first; read in a thread of its own. While it is seen it follows a session."""
 
     def __init__(
         self,
@@ -136,7 +138,7 @@ class DatabasePanel(TablePanel):
         self.stop_button = push_button(
             "Stop", "Kernel database: stop import or export", act=store.cancel
         )
-        self.whose = chooser("Kernel database: whose", "Whose records are shown", WHOSE)
+        self.whose = chooser("Kernel database: whose", WHOSE_TIP, WHOSE)
         self.others = OthersPanel(session, settings, theme)
         self.lead(self.whose, self.count)
         self.bar.insertWidget(2, self.progress)
@@ -157,7 +159,26 @@ class DatabasePanel(TablePanel):
         store.listed.connect(self._take)
         store.progressed.connect(self._progressed)
         self.filters.changed.connect(self.render_rows)
+        self._seen = self._behind = False
+        self._pause = QTimer(self, singleShot=True, interval=FOLLOW_MS)
+        self._pause.timeout.connect(self._follow)
         self._progressed(0, 0)
+
+    def refresh(self, changes: frozenset[str]) -> None:
+        if "space" in changes:  # a candidate has a verdict, and the database a record
+            self._behind = True
+            self._follow()
+
+    def be_seen(self, seen: bool) -> None:
+        self._seen = seen
+        self._follow()
+
+    def _follow(self) -> None:
+        """Read what a session has added, every two seconds at most and only while it is seen."""
+        if self._behind and self._seen and not self._pause.isActive():
+            self._behind = False
+            self._pause.start()
+            self.store.follow()
 
     def _menu_button(self, actions: Mapping[str, QAction]) -> QToolButton:
         button = tool_button("Records", "Kernel database: what to do with records")
@@ -189,11 +210,10 @@ class DatabasePanel(TablePanel):
         elif kind == COMPARE:
             rows = side_by_side(records, by, first, second) if first != second else []
             columns = _pair_columns(first, second)
-        kept = {row.id for row in self.selected()} if kind == EVERY else set()
-        if [c.title for c in columns] != [c.title for c in self.model.columns]:
-            self.set_columns(columns)
-        self.model.set_rows(rows, keep=False)
-        self._select(kept)
+        with same_place(self, _key_of):
+            if [c.title for c in columns] != [c.title for c in self.model.columns]:
+                self.set_columns(columns)
+            self.model.set_rows(rows, keep=False)
         self.count.setText(self._caption(kind, by, records, rows))
         self.tell_nothing()
 
@@ -239,17 +259,6 @@ class DatabasePanel(TablePanel):
         self.filters.offer(listing)
         self.render_rows()
 
-    def _select(self, ids: set[int]) -> None:
-        if not 0 < len(ids) <= RESELECTED:
-            return
-        chosen = QItemSelection()
-        for place, row in enumerate(self.model.shown):
-            if row.id in ids:
-                index = self.model.index(place, 0)
-                chosen.select(index, index)
-        flags = QItemSelectionModel.SelectionFlag
-        self.view.selectionModel().select(chosen, flags.ClearAndSelect | flags.Rows)
-
     def _pick(self) -> None:
         rows = self.view.selectionModel().selectedRows()
         if len(rows) == 1 and (records := _records_of(self.row_at(rows[0]))):
@@ -279,6 +288,13 @@ class DatabasePanel(TablePanel):
             widget.setVisible(bool(total))
         self.progress.setRange(0, max(total, 1))
         self.progress.setValue(done)
+
+
+def _key_of(row: Measurement | Group | Pair) -> int | str:
+    """What makes it the same line when the records are read again."""
+    if isinstance(row, Group):
+        return row.name
+    return row.workload if isinstance(row, Pair) else row.id
 
 
 def _records_of(row: Measurement | Group | Pair) -> list[Measurement]:

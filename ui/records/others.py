@@ -22,7 +22,8 @@ from nnjit_studio.ui.widgets.panel import chooser, named, push_button
 from nnjit_studio.ui.widgets.tables import Column, TablePanel
 from nnjit_studio.ui.widgets.theme import Theme
 
-MINE, TEAM, COMMONS = "mine", "my team's", "the commons"
+MINE, TEAM, COMMONS = "this machine", "my team's", "the commons"
+WHOSE_TIP = "Whose records: of this machine, of a server of your team, or of the public one"
 WHOSE = (MINE, TEAM, COMMONS)
 SETTINGS = {TEAM: "commons/team", COMMONS: "commons/commons"}
 """Where the address of each server is kept."""
@@ -130,7 +131,7 @@ class OthersPanel(TablePanel):
             "Sends what kind of device this is, no kernel and no name of a model", self.ask,
         )  # fmt: skip
         self.count = caption()
-        self.whose = chooser("What others know: whose", "Whose records are shown", WHOSE)
+        self.whose = chooser("What others know: whose", WHOSE_TIP, WHOSE)
         self.live = named(
             QCheckBox("Live"), "Ask again each minute",
             "Asks the server again each minute while this is seen; new settings are marked",
@@ -158,9 +159,10 @@ class OthersPanel(TablePanel):
         self._render()
 
     def show_records(self, records: Sequence[Measurement]) -> None:
-        """Compare with these records of one's own."""
+        """Compare with these records of one's own, at once where the table is shown."""
         self._records = records
-        self._render()
+        if not self.isHidden():
+            self._render()
 
     def _go_live(self, on: bool) -> None:
         """From now on, or no more; what was new is old."""

@@ -48,6 +48,15 @@ class Listing:
         values = {name: tuple(sorted({getattr(r, name) for r in rows})) for name in FACETS}
         return cls(rows, texts, values)
 
+    def with_newer(self, rows: Sequence[Measurement]) -> Listing:
+        """With these in front: of what was listed nothing is looked at again."""
+        new = Listing.of(rows)
+        values = {
+            name: tuple(sorted({*known, *self.values.get(name, ())}))
+            for name, known in new.values.items()
+        }
+        return Listing([*rows, *self.rows], [*new.texts, *self.texts], values)
+
 
 @dataclass(frozen=True)
 class _Job:
@@ -76,6 +85,7 @@ class RecordStore(QObject):
         self._records, self._history = records, history
         self._jobs: deque[_Job] = deque()
         self._now: _Job | None = None
+        self._known = Listing()  # of the jobs' threads, of which one runs at a time
         self._stop = threading.Event()
         self._worker = Worker(self)
         self._worker.yielded.connect(lambda items: self.progressed.emit(*items[-1]))
@@ -91,6 +101,15 @@ class RecordStore(QObject):
         """Read the records, unless that is about to happen anyway."""
         if not self._jobs:
             self._put(_Job("read", lambda _: self._read(), self.listed.emit))
+
+    def follow(self) -> None:
+        """Read what was added since, unless everything is about to be read."""
+        if not self._jobs:
+            self._put(_Job("read", lambda _: self._read_newer(), self._tell_newer))
+
+    def _tell_newer(self, listing: Listing | None) -> None:
+        if listing is not None:
+            self.listed.emit(listing)
 
     def delete(self, rows: Sequence[Measurement]) -> None:
         """Put records aside."""
@@ -155,7 +174,16 @@ class RecordStore(QObject):
         return on_progress
 
     def _read(self) -> Listing:
-        return Listing.of(self._records.measurements())
+        self._known = Listing.of(self._records.measurements())
+        return self._known
+
+    def _read_newer(self) -> Listing | None:
+        """None where nothing was added."""
+        last = self._known.rows[0].id if self._known.rows else 0
+        if not (rows := self._records.measurements(after=last)):
+            return None
+        self._known = self._known.with_newer(rows)
+        return self._known
 
     def _change(self, done: str, do: Change, undo: Change) -> None:
         self._history.do(UndoStep(done, partial(self._apply, do), partial(self._apply, undo)))

@@ -21,8 +21,8 @@ class Records(Protocol):
 
     path: Path
 
-    def measurements(self) -> list[Measurement]:
-        """Every record as a line of a table, newest first, deleted ones too."""
+    def measurements(self, after: int = 0) -> list[Measurement]:
+        """Records as lines of a table, newest first, deleted ones too; those ``after`` an id."""
 
     def all_records(self, *, limit: int) -> list[TuningRecord]:
         """The newest records that are not deleted, without their modules."""

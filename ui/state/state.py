@@ -181,6 +181,13 @@ class SessionState:
         held = self.workloads.values()
         return sum(w.tried for w in held), sum(w.total for w in held)
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether a session of the open model ended before all was tried that it would try."""
+        tried, total = self.tried()
+        ended = self.summary is not None and self.summary.reason in ("cancelled", "time")
+        return ended and tried < total
+
     def known(self) -> int:
         """Candidates of the session that the database knew when it began."""
         return sum(w.known for w in self.workloads.values())

@@ -108,19 +108,21 @@ class TuningPanel(Panel):
         self.budget.valueChanged.connect(self._budget_moved)
         self.budget_label = QLabel()
         self.serve = named(
-            QCheckBox("while it serves"),
-            "Serve while tuning",
-            "From the next start of tuning on: have the page run the model all the time, "
-            "and tune in the time that is left",
+            QCheckBox("while it is used"),
+            "Tune the model while it is used",
+            "From the next start of tuning on: the page runs the model ten times a second, as if "
+            "people used it, and tunes in the time that is left",
         )
         self.share = _slider(
             len(SHARES),
             "Share for tuning",
-            "What tuning may add to the 95th percentile of the serving model's latency",
+            "By how much tuning may slow down the model that is used meanwhile: 95 of 100 of its "
+            "runs (p95) stay within that",
         )
         self.share.setValue(1)
         self.share.valueChanged.connect(self._share_moved)
         self.share_label = QLabel()
+        self.share_label.setToolTip(self.share.toolTip())
         self.serve.toggled.connect(self._name_stops)
         lines = (self.now, self.left, self.known, self.served)
         vbox(
@@ -212,7 +214,7 @@ class TuningPanel(Panel):
         seconds = self.budget_s
         self.budget_label.setText("until no more gain" if seconds is None else f"{seconds:.0f} s")
         self.share.setEnabled(self.serve.isChecked())
-        self.share_label.setText(f"slower by {SHARES[self.share.value()]:.0%}")
+        self.share_label.setText(f"at most {SHARES[self.share.value()]:.0%} slower")
 
 
 def _slider(stops: int, name: str, tip: str) -> QSlider:

@@ -34,7 +34,7 @@ SPACE: Feature[SpacePanel] = Feature(
     "space", "Lite space", _make_space,
     actions=(
         Action(
-            "own", "&Tune", "&Measure a candidate of mine", "Ctrl+K",
+            "own", "&Tune", "&Measure settings of your own", "Ctrl+K",
             tip="Type settings, measure them", do=lambda host: SPACE.show(host).own.begin(),
         ),
     ),

@@ -19,7 +19,7 @@ from nnjit_studio.analysis.report import (
 from nnjit_studio.tuner import events as ev
 from nnjit_studio.ui.dock.feature import COMPARE
 from nnjit_studio.ui.state.session import StudioSession
-from nnjit_studio.ui.widgets.labels import ElidedLabel, quiet
+from nnjit_studio.ui.widgets.labels import ElidedLabel, WholeLabel, quiet
 from nnjit_studio.ui.widgets.panel import hbox, named, push_button, scaled_font, vbox
 
 BUTTONS = {
@@ -31,6 +31,8 @@ BUTTONS = {
 """Names of the next steps, by their actions."""
 NARROW = 1000
 """Pixels of width below which a result has no room beside the title."""
+RESUME = "Resume"
+RESUME_TIP = "Tune on from here: what was measured is in the database and is not tried again"
 REASONS = {
     "time": "the time was used up",
     "converged": "nothing more to gain is expected",
@@ -97,19 +99,20 @@ class SessionCard(QFrame):
         self.title = ElidedLabel()
         self.title.setFont(scaled_font(self.font(), 1.15, bold=True))
         self.worth = ElidedLabel()
-        self.tried = quiet(ElidedLabel())
-        self.left = quiet(ElidedLabel())
+        self.facts = quiet(WholeLabel())
         self.warning = named(QLabel(alignment=Qt.AlignmentFlag.AlignCenter), "Machine")
         self.warning.setObjectName("badge")
         self.buttons = [
             _button(name, actions[action]) for action, name in BUTTONS.items() if action in actions
         ]
+        self.resume = _button(RESUME, actions["tune"])
+        self.resume.setToolTip(RESUME_TIP)
         close = push_button("Close", "Close the result", act=lambda: self._put(False))
         self._first = hbox(self.title, self.warning, (self.worth, 1), spacing=12)
-        self._second = hbox((self.tried, 2), (self.left, 3), spacing=12)
+        self._second = hbox((self.facts, 1), spacing=12)
         hbox(
             (vbox(self._first, self._second, spacing=2), 1),
-            *self.buttons, close, on=self, margins=(14, 6, 10, 6), spacing=4,
+            self.resume, *self.buttons, close, on=self, margins=(14, 6, 10, 6), spacing=4,
         )  # fmt: skip
         session.refreshed.connect(lambda _: self.refresh())
         self.hide()
@@ -127,8 +130,7 @@ class SessionCard(QFrame):
         alone = self._narrow and bool(self.worth.text())
         for button in self.buttons:
             button.setHidden(self._narrow and button.text() == BUTTONS[COMPARE])
-        for label in (self.tried, self.left):
-            label.setVisible(bool(label.text()) and not alone)
+        self.facts.setVisible(bool(self.facts.text()) and not alone)
 
     def refresh(self) -> None:
         """Follow the session: a new result is shown, the start of another hides it."""
@@ -148,15 +150,17 @@ class SessionCard(QFrame):
         self.title.setText(title(summary))
         self.worth.setText(worth(summary))
         told = summary.to_json()
-        self.tried.setText("; ".join(filter(None, (candidates_text(told), unchecked_text(told)))))
-        self.left.setText(remaining(summary))
-        self.worth.tip = "\n".join(filter(None, (self.tried.text(), self.left.text())))
+        tried = filter(None, (candidates_text(told), unchecked_text(told)))
+        facts = filter(None, ("; ".join(tried), remaining(summary).removesuffix(".")))
+        self.facts.setText("".join(f"{fact}. " for fact in facts).rstrip())
+        self.worth.tip = self.facts.text()
+        self.resume.setVisible(self._session.state.goes_on)
         self._show_rest()
         self.warning.setText(summary.warning.partition(":")[0])
         self.warning.setToolTip(summary.warning)
         self.warning.setVisible(bool(summary.warning))
-        shown = (self.title, self.worth, self.tried, self.left)
-        said = [*(label.text() for label in shown), summary.warning]
+        shown = (self.title, self.worth, self.facts)
+        said = [*(label.text().removesuffix(".") for label in shown), summary.warning]
         self.setAccessibleDescription(". ".join(filter(None, said)))
 
 

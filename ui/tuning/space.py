@@ -108,7 +108,10 @@ class SpacePanel(TablePanel):
         self.bar.insertWidget(2, self.states)
         self.own = OwnCandidateBar(session, theme)
         self.own.hide()  # its line is a row of the table for those who type none
-        self.mine = push_button("Mine…", "A candidate of mine", "Type settings, measure them")
+        self.mine = push_button(
+            "Try own…", "A candidate of your own",
+            "Type settings of your own: they are checked and measured as all others (Ctrl+K)",
+        )  # fmt: skip
         self.mine.clicked.connect(
             lambda: self.own.hide() if self.own.isVisible() else self.own.begin()
         )

@@ -12,9 +12,10 @@ from PySide6.QtWidgets import QFileDialog
 from nnjit_studio.errors import UserError
 from nnjit_studio.ui.dock.host import Host
 from nnjit_studio.ui.state.jobs import Job, JobProblem
-from nnjit_studio.ui.verdict.live import LiveVerdict
+from nnjit_studio.ui.verdict.live import LiveVerdict, again
 from nnjit_studio.ui.verdict.panel import VerdictPanel
 from nnjit_studio.verdict import peers, store
+from nnjit_studio.verdict.live import stands
 from nnjit_studio.verdict.measure import POLICY, Effort, Visits
 from nnjit_studio.verdict.result import Verdict
 from nnjit_studio.verdict.text import explanation
@@ -52,8 +53,8 @@ class VerdictControl(QObject):
         session.done.connect(self._done)
         session.problem.connect(self._problem)
         session.busy_changed.connect(lambda _: self._begin_soon())
-        session.verdict_told.connect(panel.show_verdict)
         self.live = LiveVerdict(session, panel)
+        session.verdict_told.connect(self._take)
         session.yielded.connect(self._gave_way)
         panel.wants_measuring.connect(lambda longer: self.measure(LONG if longer else SHORT))
         panel.wants_stop.connect(self._stop)
@@ -153,19 +154,27 @@ class VerdictControl(QObject):
         effort, visits = self._due, self._visits
         if effort is None or visits is None or self._host.session.paused or self._host.session.busy:
             return
-        peer, folder = self.peer(), self._folder
+        peer, folder, known = self.peer(), self._folder, self.live.answer
 
         def work(bench: Workbench) -> Iterator[Verdict]:
             before = store.last_verdicts(folder)
             told = None
             for told in bench.run(jobs.verdict, visits, peer, effort, before):
                 yield told
-            if told is not None:
+            if told is not None and not stands(known, told):
                 store.remember(folder, told)
 
         job = Job(VERDICT, "Comparing with ONNX Runtime Web", lambda bench, _: work(bench))
         if self._host.session.run(job, unasked=True):
             self._due, self._running = None, effort
+
+    def _take(self, verdict: Verdict) -> None:
+        """Show what is measured; an answer is not lost to what turns out to be none."""
+        known = self.live.answer
+        if known is not None and stands(known, verdict):
+            self.panel.show_verdict(known, again(known, verdict))
+        else:
+            self.panel.show_verdict(verdict)
 
     def _gave_way(self) -> None:
         if self._running is not None:
@@ -181,6 +190,8 @@ class VerdictControl(QObject):
     def _end(self, problem: str = "") -> None:
         self._running = None
         if problem:
-            self.panel.show_verdict(None, problem)
+            known = self.live.answer
+            said = f"{explanation(known)} {problem}" if known else problem
+            self.panel.show_verdict(known, said)
         if self.resting:
             self.rested.emit()

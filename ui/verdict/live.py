@@ -13,7 +13,7 @@ from nnjit_studio.ui.state.session import StudioSession
 from nnjit_studio.ui.verdict.panel import VerdictPanel
 from nnjit_studio.ui.widgets import text
 from nnjit_studio.verdict.figures import Interval
-from nnjit_studio.verdict.live import may_follow, times, with_gain
+from nnjit_studio.verdict.live import may_follow, so_far, stands, times
 from nnjit_studio.verdict.result import Verdict
 from nnjit_studio.verdict.text import timing
 
@@ -34,6 +34,8 @@ class LiveVerdict(QObject):
         super().__init__(panel)
         self._session, self._panel = session, panel
         self.measured: Verdict | None = None
+        self.answer: Verdict | None = None
+        """Of the open model, the last one that was measured to its end and states a ratio."""
         self._shown: tuple[Verdict, float] | None = None
         self._seen: object = None
         session.verdict_told.connect(self._keep)
@@ -54,7 +56,7 @@ class LiveVerdict(QObject):
             return
         self._seen = told
         machine = self._session.state.machine
-        self._shown = with_gain(measured, gain, machine.rate if machine else None), now_s
+        self._shown = so_far(measured, gain, machine.rate if machine else None), now_s
         self._timer.start()
         self._age()
 
@@ -72,12 +74,16 @@ class LiveVerdict(QObject):
         return None, None
 
     def _age(self) -> None:
-        if self._shown is not None:
+        if self._shown is not None and self.measured is not None:
             verdict, shown_s = self._shown
             age = text.elapsed(time.monotonic() - shown_s)
-            self._panel.show_verdict(verdict, words(verdict, age))
+            self._panel.show_verdict(verdict, words(verdict, self.measured, age))
 
     def _keep(self, verdict: Verdict) -> None:
+        if not verdict.phase and verdict.ratio is not None:
+            self.answer = verdict
+        if self.answer is not None and stands(self.answer, verdict):
+            verdict = self.answer
         if may_follow(verdict):
             self.measured = replace(verdict, phase="")
 
@@ -93,7 +99,7 @@ class LiveVerdict(QObject):
 
     def _done(self, job: str, _: object) -> None:
         if job in ("open", "feed"):
-            self.measured = None
+            self.measured = self.answer = None
 
 
 def _interval(gain: ModelGain) -> Interval | None:
@@ -102,12 +108,33 @@ def _interval(gain: ModelGain) -> Interval | None:
     return Interval(gain.ratio, gain.low, gain.high)
 
 
-def words(verdict: Verdict, age: str) -> str:
+def words(verdict: Verdict, measured: Verdict, age: str) -> str:
     """The figures below the headline, where they come from, and how old they are."""
-    tuned, ratio = verdict.row("tuned"), verdict.ratio
-    parts = [timing(tuned.ms, verdict.busy)] if tuned and tuned.ms else []
+    if verdict.ratio is None or verdict.ratio != measured.ratio:
+        busy = "machine busy: rough"
+        return f"{_figures(verdict, busy)}. Tuning: from pairs in the running model, {age} ago."
+    gain = verdict.gain if verdict.gain != measured.gain else None
+    since = f"gain [{gain.low:.2f}..{gain.high:.2f}] not told apart" if gain else "too busy to tell"
+    return f"{_figures(measured)}. Tuning since: {since}, {age} ago."
+
+
+def again(known: Verdict, later: Verdict) -> str:
+    """The figures of an answer that stands, and what was found when it was measured again.
+
+    With the headline's figure above it there is room for two lines in a window of 1280 pixels.
+    """
+    ours = later.ours
+    found = f": {timing(ours.ms, rough=True)}" if ours and ours.ms else ""
+    busy = f"at {later.rate:.0%} of the usual rate"
+    why = busy if later.state == "busy" else "too few pairs"
+    return f"{_figures(known)}. Again, {why}, no ratio{found}."
+
+
+def _figures(verdict: Verdict, busy: str = "rough") -> str:
+    ours, ratio = verdict.ours, verdict.ratio
+    parts = [timing(ours.ms, verdict.busy)] if ours and ours.ms else []
     if ratio is not None:
         parts.append(f"ratio [{ratio.low:.2f}..{ratio.high:.2f}]")
     if verdict.busy:
-        parts.append("machine busy: rough")
-    return f"{', '.join(parts)}. Tuning: from pairs in the running model, {age} ago."
+        parts.append(busy)
+    return ", ".join(parts)

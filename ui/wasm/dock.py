@@ -200,6 +200,8 @@ class WasmPanel(Panel):
         self.treemap.show_cells(_cells(survey))
         self._offer_colours()
         self._tell()
+        functions = text.counted(len(survey.functions), "function")
+        self._host.wasm_shown.emit(survey.path, f"{text.nbytes(survey.nbytes)}, {functions}")
         if survey.functions:
             self._pick(max(survey.functions, key=lambda f: f.bytes).index)
 

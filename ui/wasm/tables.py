@@ -68,7 +68,8 @@ def _vectors(row: Row) -> str:
     return "bad" if row.facts.spills else ""
 
 
-FIRST = Column("function", lambda r: r.facts.index, str, True, "its index, imports first", 66)
+INDEX_TIP = "its index, imports first"
+FIRST = Column("function", lambda r: r.facts.index, str, True, INDEX_TIP, 66)
 NAME = Column("name", lambda r: r.name, width=130, middle=True)
 BYTES = _fact("bytes", "bytes", width=92)
 FINDING = Column(
@@ -102,6 +103,15 @@ def _tier_columns(tier: str) -> tuple[Column, ...]:
     )  # fmt: skip
 
 
+def _first_with_names(names: Mapping[int, str]) -> Column:
+    """Few functions have names, by which the treemap calls them."""
+
+    def said(index: int) -> str:
+        return f"{index} {names[index]}".rstrip()
+
+    return Column("function", lambda r: r.facts.index, said, tip=INDEX_TIP, width=130, middle=True)
+
+
 class FunctionTable(TablePanel):
     """All functions."""
 
@@ -112,14 +122,15 @@ class FunctionTable(TablePanel):
     def show_rows(self, rows: Sequence[Row]) -> None:
         """Show these functions, the largest first.
 
-        A pair of columns for each tier that is known, and the names where there are any: the last
-        column where most functions have none.
+        A pair of columns for each tier that is known, and the names where there are any: beside
+        the index, and the last column, where most functions have none.
         """
         tiers = sorted({tier for row in rows for tier in row.tiers})
         extra = tuple(column for tier in tiers for column in _tier_columns(tier))
         named = sum(bool(row.name) for row in rows)
         front, back = ((NAME,), ()) if 2 * named > len(rows) else ((), (NAME,) if named else ())
-        columns = (FIRST, *front, BYTES, FINDING, *extra, *COLUMNS, *back)
+        first = _first_with_names({r.facts.index: r.name for r in rows}) if back else FIRST
+        columns = (first, *front, BYTES, FINDING, *extra, *COLUMNS, *back)
         self.set_columns(columns)
         self.view.sortByColumn(columns.index(BYTES), Qt.SortOrder.DescendingOrder)
         self.model.set_rows(rows, keep=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from PySide6.QtCore import QEvent, QSize, Qt
-from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtGui import QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy
 
 from nnjit_studio.ui.widgets.tips import plain_tip
@@ -77,6 +77,24 @@ class SteadyLabel(ElidedLabel):
     def sizeHint(self) -> QSize:
         metrics = self.fontMetrics()
         return QSize(metrics.averageCharWidth() * self._characters, metrics.height())
+
+
+class WholeLabel(QLabel):
+    """Plain text that wraps, as high as that needs: the window's layouts do not ask for it."""
+
+    def __init__(self) -> None:
+        super().__init__(textFormat=Qt.TextFormat.PlainText, wordWrap=True)
+
+    def setText(self, text: str) -> None:
+        super().setText(text)
+        self._grow()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._grow()
+
+    def _grow(self) -> None:
+        self.setMinimumHeight(self.heightForWidth(self.width()))
 
 
 def quiet(label: L) -> L:

@@ -51,6 +51,8 @@ OTHERS = (
 """Where other formats have which bytes, what they are, and the way from there to an ONNX model."""
 SAVED_MODEL = "saved_model.pb"
 OF_SAVED_MODEL = "Convert its folder with tf2onnx (option saved-model), then drop the .onnx."
+NO_MODULE = "it does not begin with \\0asm"
+OF_WASM = "A model opens where its name ends in .onnx; a Wasm file may have to be downloaded again."
 TORCH = "Export the model with torch.onnx.export, then drop the .onnx."
 
 
@@ -98,6 +100,8 @@ def recognise(path: Path) -> Dropped:
             return _json(path)
     except OSError as e:
         raise UserError(f"{path.name} cannot be read: {e.strerror or e}.", HINT) from e
+    if path.suffix.lower() == ".wasm":
+        raise UserError(f"{path.name} is not a Wasm module: {NO_MODULE}.", OF_WASM)
     raise UserError(f"The Studio cannot open {path.name}.", HINT)
 
 

@@ -46,7 +46,7 @@ OWN_ACTIONS = (
                "Pause tuning after this round, or go on; the model is free meanwhile"),
     ActionSpec("stop", "&Tune", "S&top", "Shift+F5", "busy", "Stop the running job"),
     ActionSpec("resume_last", "&Tune", "&Resume the last tuning", "Ctrl+Shift+F5", "idle",
-               "Open the model whose tuning did not end, and go on from the database's records",
+               "Go on with a tuning that was stopped or did not end, from the database's records",
                "nnjit tune MODEL"),
     ActionSpec("next", "&Tune", "Select &next workload", "Alt+Down", place=1),
     ActionSpec("previous", "&Tune", "Select &previous workload", "Alt+Up", place=1),

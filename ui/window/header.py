@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QAction
@@ -47,7 +48,8 @@ class Figure(QWidget):
         self.number.setText(shown)
         if note != self.note:
             self.note = note
-            self._label.setText(note or self._caption)
+            nameless = value == text.NONE and note
+            self._label.setText(f"{self._caption}: {note}" if nameless else note or self._caption)
         told = f"{self._caption}: {shown} {note}".rstrip()
         if self.toolTip() != told + tip:  # Qt tells everybody who listens of each one, new or not
             self.number.setAccessibleName(told)
@@ -100,6 +102,7 @@ class Header(QFrame):
         super().__init__()
         self.setObjectName("header")
         self._session = session
+        self._without = NO_MODEL, HINT, ""
         self.model = ElidedLabel(NO_MODEL)
         self.model.setFont(scaled_font(self.font(), 1.25, bold=True))
         self.details = quiet(ElidedLabel(HINT))
@@ -157,10 +160,17 @@ class Header(QFrame):
         weights = text.nbytes(survey.nbytes)
         self.details.setText(f"{len(survey.graph.nodes)} nodes, {weights}, opset {survey.opset}")
 
+    def show_wasm(self, path: Path, size: str) -> None:
+        """Name a Wasm file where no model is open."""
+        self._without = path.name, f"Wasm file of {size}  ·  no model is open", str(path)
+        if self._session.state.model is None:
+            self._show_none()
+
     def _show_none(self) -> None:
-        """The file that was read is not opened."""
-        self.model.setText(NO_MODEL)
-        self.details.setText(HINT)
+        """No model is open; one that was read did not become it."""
+        name, details, self.model.tip = self._without
+        self.model.setText(name)
+        self.details.setText(details)
         self.show_state()
 
     def leave_figures_to(self, verdict: Verdict | None) -> None:
@@ -231,8 +241,8 @@ class Header(QFrame):
         if gain is None:
             self.speedup.show_value(text.NONE)
         elif not gain.told_apart:
-            so_far = f", {gain.pairs} pairs so far" if self._session.busy and gain.pairs else ""
-            self.speedup.show_value(text.NONE, f"{gain.outcome}{so_far}")
+            so_far = f"\n{gain.pairs} pairs so far" if self._session.busy and gain.pairs else ""
+            self.speedup.show_value(text.NONE, gain.outcome, so_far)
         else:
             self.speedup.show_value(text.fixed(gain.ratio, 2), gain.interval)
         tones = {FASTER: "good", SLOWER: "bad"}

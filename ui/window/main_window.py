@@ -164,6 +164,7 @@ class StudioWindow(QMainWindow):
         self.session.done.connect(lambda *_: self._enable())
         self.session.problem.connect(self._problem)
         self.host.history.changed.connect(self._enable)
+        self.host.wasm_shown.connect(self.header.show_wasm)
         self.themes.changed.connect(self.docks.set_theme)
         self.closing.ended.connect(self._leave)
         handlers = self._handlers()

@@ -54,8 +54,13 @@ class TuningControl(QObject):
         return session.tune(seconds, panel.share_of_serving)
 
     def resume_last(self) -> bool:
-        """Open the model whose tuning did not end, and tune it: its records count."""
-        last = unfinished.read(self._host.settings)
+        """Open the model whose tuning did not end, and tune it: its records count.
+
+        Without one, go on with the session of the open model that was stopped.
+        """
+        last, state = unfinished.read(self._host.settings), self._host.session.state
+        if last is None and (state.paused or state.goes_on):
+            return self.start()
         if last is None:
             self._host.message.say("No tuning waits to be resumed: start one with F5.")
             return False

@@ -28,6 +28,8 @@ IN_THE_PAGE = ("loading weights into the page", "registering kernels in the page
 COMPILING = "compiling kernels"
 """Of the others the one that is no part of the import."""
 
+PEAK_TOO_LOW = "nothing to gain; the peak was measured too low, as a busy machine does"
+"""Where steps are faster than a kernel that does nothing else."""
 ROUGH = 0.25
 """Spread of the runs, of their median, beyond which a machine was too busy for a profile."""
 TUNE, SHOW, DIFF, MEMORY, LEDGER, DEVICE = "tune", "show", "diff", "memory", "ledger", "device"
@@ -107,8 +109,10 @@ def _group(kind: str, steps: Sequence[StepProfile]) -> Finding:
     percent = sum(s.ms * (s.percent_of_roof or 0.0) for s in known) / ms
     limit = "multiply-add peak" if _mostly_compute(known) else "memory bandwidth"
     at = f"{text} at {percent:.0f}% of the {limit}"
-    if percent > 100.0 and not _mostly_compute(known):
-        return Finding(f"{at}: their data comes from caches.", (SHOW,), slowest)
+    if percent > 100.0:
+        why = PEAK_TOO_LOW if _mostly_compute(known) else "their data comes from caches"
+        acts = (SHOW, DEVICE) if why is PEAK_TOO_LOW else (SHOW,)
+        return Finding(f"{at}: {why}.", acts, slowest)
     if percent >= NOTHING_TO_GAIN:
         return Finding(f"{at}: nothing to gain.", (SHOW,), slowest)
     worst = min(known, key=lambda s: (s.percent_of_roof or 0.0) / s.share if s.share else 0.0)

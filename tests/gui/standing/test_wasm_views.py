@@ -59,6 +59,17 @@ def test_names_take_no_room_where_functions_have_none(shown):
     assert "name" not in [c.title for c in finding_columns(shown.survey, ())]
 
 
+def test_table_and_treemap_call_a_function_alike(shown):
+    """Where few functions have names, the table had "160" and the map "PadV2"."""
+    rows = rows_of(shown.survey, {})
+    shown.functions.show_rows([rows[0], *(replace(row, name="") for row in rows[1:])])
+    model = shown.functions.model
+    said = [model.index(i, 0).data() for i in range(len(model.rows))]
+    assert said == ["2", "0 gemm", "1"]
+    assert shown.functions.as_text([1], "excel").splitlines()[1].startswith("0,")
+    assert "gemm" in {cell.title for cell in shown.treemap.cells}
+
+
 def test_treemap_and_table_show_the_same_function(shown):
     treemap = shown.treemap
     treemap.resize(600, 300)

@@ -77,6 +77,7 @@ def test_other_files_are_refused_in_one_sentence(tmp_path, content, sentence):
         ("models", None, "folder", "one of its files"),
         ("saved_model.pb", b"\x08\x01", "SavedModel", "tf2onnx"),
         ("models.onnx", None, "folder", "one of its files"),
+        ("really.wasm", b"\x08\x09\x12\x07pytorch", "is not a Wasm module", "ends in .onnx"),
     ],
 )
 def test_models_in_other_formats_are_told_the_way_to_onnx(tmp_path, name, content, what, step):

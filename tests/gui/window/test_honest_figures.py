@@ -46,6 +46,8 @@ def test_the_header_shows_a_ratio_only_where_pairs_prove_one(tuned):
         figure = tuned.header.speedup
         assert (figure.number.text(), figure.note) == (number, note)
         assert figure.number.objectName() == tone
+        dash = number == "–"  # noqa: RUF001
+        assert figure._label.text() == (f"speed-up: {note}" if dash else note), "a dash has a name"
         assert (tuned.header.before.number.text() == "–") != gain.told_apart  # noqa: RUF001
 
 
@@ -65,7 +67,7 @@ def test_the_badge_says_that_the_machine_is_busy(tuned):
     assert "machine busy: figures are rough" in badges()
     card = tuned.card
     assert card.warning.text() == "machine busy" and card.warning.toolTip() == WARNING
-    assert card.left.isHidden(), "a share of the peak of a quiet machine"
+    assert "peak" not in card.facts.text(), "a share of the peak of a quiet machine"
 
 
 def test_a_profile_of_a_busy_machine_says_so_until_there_is_a_verdict(qtbot, window, model_file):
@@ -101,19 +103,60 @@ def test_a_session_that_was_stopped_at_its_start_has_no_figures(tuned):
     assert tuned.header.figures.isHidden()
     card = tuned.card
     assert card.title.text() == "Tuning was stopped before any candidate was measured"
-    assert card.worth.text() == "" and card.left.isHidden() and card.tried.isHidden()
+    assert card.worth.text() == "" and card.facts.isHidden()
 
 
 def test_a_session_ends_in_a_card(tuned):
     card = tuned.card
     assert not card.isHidden()
     assert card.worth.text().endswith("1.25× (1.24 to 1.26, 12 pairs)")  # noqa: RUF001
-    assert card.tried.text() == "16 tried: 2 kept, 2 faster in a duel, 9 slower, 5 not told apart"
-    assert "84% of this machine's peak" in card.left.text()
+    assert card.facts.text() == (
+        "16 tried: 2 kept, 2 faster in a duel, 9 slower, 5 not told apart. "
+        "The tuned kernels run at 84% of this machine's peak."
+    )
     assert [b.text() for b in card.buttons] == ["Make it faster", "Export", "Compare", "Report"]
     assert all(b.isEnabled() for b in card.buttons)
     show(tuned, ev.SessionStarted(0.0, "m", (), {}))
     assert card.isHidden()
+
+
+@pytest.mark.parametrize("width", [1280, 1600])
+def test_the_card_of_a_long_session_is_read_whole(qtbot, tuned, width):
+    """Both halves of its second line were cut at 1280 pixels."""
+    told = {"won": 2, "slower": 9, "not told apart": 105, "failed": 1}
+    ms = {"before": 1.0, "after": 1.0}
+    work = ev.WorkloadSummary("matmul:8x16x16:f32#a", 1, 0, 217, ms, ms, "default", 0.9)
+    tuned.session.state.tried = lambda: (117, 772)
+    tuned.resize(width, 720)
+    gain = ModelGain(NOT_TOLD_APART, 0.9, 0.65, 1.18, 24)
+    ended = replace(tuned.session.state.summary, reason="cancelled", outcomes=told, of_peak=0.44)
+    show(tuned, replace(ended, gain=gain, workloads=(work,)))
+    card = tuned.card
+    assert "at most 50% of the time is left" in card.facts.text()
+    qtbot.waitUntil(lambda: card.isVisible() and card.facts.width() > 200)
+    qtbot.wait(20)
+    needed = card.facts.heightForWidth(card.facts.width())
+    assert card.facts.height() >= needed
+    assert card.title.shown() == card.title.text() and card.worth.shown() == card.worth.text()
+    assert card.height() <= 70
+
+
+def test_a_stopped_session_is_resumed_from_its_card_and_from_the_menu(qtbot, tuned, workbench):
+    """The card had no such button, and the menu said that no tuning waits."""
+    state, card = tuned.session.state, tuned.card
+    for reason, tried, offered in (
+        ("cancelled", 117, True), ("time", 117, True), ("exhausted", 772, False),
+        ("converged", 117, False),
+    ):  # fmt: skip
+        state.tried = lambda tried=tried: (tried, 772)
+        show(tuned, replace(state.summary, reason=reason))
+        assert card.resume.isVisibleTo(card) == offered, reason
+    show(tuned, replace(state.summary, reason="cancelled"))
+    for begin in (card.resume.click, tuned.actions_by_id["resume_last"].trigger):
+        sessions = len(workbench.tuned_seconds)
+        with qtbot.waitSignal(tuned.session.done, check_params_cb=lambda job, _: job == "tune"):
+            begin()
+        assert len(workbench.tuned_seconds) == sessions + 1
 
 
 def test_a_card_of_a_busy_session_shows_no_ratio(tuned):
@@ -157,4 +200,4 @@ def test_where_nothing_is_left_the_card_says_so(tuned):
                         workloads=(work,)))  # fmt: skip
     card = tuned.card
     assert card.title.text() == "Nothing is left to gain: the best of 217 known ways is in use"
-    assert "84% of this machine's peak" in card.left.text() and card.tried.isHidden()
+    assert card.facts.text().startswith("The tuned kernels run at 84% of this machine's peak;")

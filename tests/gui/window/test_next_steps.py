@@ -47,6 +47,14 @@ def test_menus_are_in_groups_and_settings_stand_alone(window):
     assert set(ICONS) <= {action.id for action in ACTIONS} and set(ICONS.values()) <= set(paths())
 
 
+def test_two_comparisons_with_onnx_runtime_are_told_apart_by_name(window):
+    """*Compare with ONNX Runtime Web* was of speed, *Compare with ONNX Runtime* of numbers."""
+    names = {key: action.text().replace("&", "") for key, action in window.actions_by_id.items()}
+    assert names["diff"] == window.docks["diff"].windowTitle() == "Numerical diff"
+    assert names["diff_node"].startswith("Numerical diff of this tensor")
+    assert [n for n in names.values() if n.startswith("Compare with ONNX")] == [names["compare"]]
+
+
 def test_the_documentation_is_in_the_window(window):
     window.actions_by_id["documentation"].trigger()
     dialog = window.findChild(Documentation)

@@ -40,7 +40,9 @@ def test_a_theme_has_no_command_line(qtbot, window, palette):
 def test_letters_in_order_find_and_words_come_first():
     assert score("Tune > Start tuning", "strt") is not None
     assert score("Tune > Start tuning", "gst") is None
-    assert score("Inspect > Profile", "prof") < score("Inspect > Compare with ONNX Runtime", "pro")
+    assert score("Inspect > Profile", "prof") < score(
+        "Inspect > Compare with ONNX Runtime Web", "pro"
+    )
 
 
 def test_typing_then_return_does_it(qtbot, window, palette):
