@@ -29,6 +29,8 @@ BUTTONS = {
     "report": "Report",
 }
 """Names of the next steps, by their actions."""
+SPARED = (BUTTONS[COMPARE], BUTTONS["report"])
+"""Steps that menus and keys take too, without a button where there is no room for it."""
 NARROW = 1000
 """Pixels of width below which a result has no room beside the title."""
 RESUME = "Resume"
@@ -118,10 +120,7 @@ class SessionCard(QFrame):
         self.hide()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """In a narrow window the second line tells what the session is worth, not the rest.
-
-        The step that a layout's key takes too leaves it its room.
-        """
+        """In a narrow window the second line tells what the session is worth, not the rest."""
         self._narrow = event.size().width() < NARROW
         (self._second if self._narrow else self._first).addWidget(self.worth, 1)
         self._show_rest()
@@ -129,7 +128,7 @@ class SessionCard(QFrame):
     def _show_rest(self) -> None:
         alone = self._narrow and bool(self.worth.text())
         for button in self.buttons:
-            button.setHidden(self._narrow and button.text() == BUTTONS[COMPARE])
+            button.setHidden(self._narrow and button.text() in SPARED)
         self.facts.setVisible(bool(self.facts.text()) and not alone)
 
     def refresh(self) -> None:

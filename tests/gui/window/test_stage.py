@@ -90,7 +90,7 @@ def test_the_graph_has_room_beside_card_and_message_in_a_low_window(qtbot, profi
         window.actions_by_id[layout].trigger()
         qtbot.wait(50)
         assert window.card.isVisible() and window.message.isVisible()
-        worth, tried = window.card.worth, window.card.tried
+        worth, tried = window.card.worth, window.card.facts
         assert worth.text() and worth.shown() == worth.text() and tried.text() in worth.tip
         assert (window.width(), window.height()) == AT_TWICE
         assert window.docks["graph"].height() >= 100
