@@ -112,5 +112,5 @@ def test_a_format_is_slower_only_where_its_whole_interval_is(
     assert (
         "| minilm | q4 | 2.00x (1.90 to 2.10) | " in one and " | 1.20 (0.90 to 1.30) | 40% |" in one
     )
-    assert "Slower than float32, by the whole interval: none." in one
-    assert "Slower than float32, by the whole interval: minilm/int8/2." in two
+    assert "Slower than the same model in float32, by the whole interval: none." in one
+    assert "Slower than the same model in float32, by the whole interval: minilm/int8/2." in two
