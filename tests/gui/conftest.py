@@ -91,8 +91,14 @@ def settings(tmp_path):
 
 
 @pytest.fixture
-def workbench():
-    bench = FakeWorkbench(small_model())
+def fake_model():
+    """What the fake workbench opens, whatever file it is given."""
+    return small_model()
+
+
+@pytest.fixture
+def workbench(fake_model):
+    bench = FakeWorkbench(fake_model)
     yield bench
     bench.release.set()
 

@@ -28,7 +28,7 @@ IN_THE_PAGE = ("loading weights into the page", "registering kernels in the page
 COMPILING = "compiling kernels"
 """Of the others the one that is no part of the import."""
 
-PEAK_TOO_LOW = "nothing to gain; the peak was measured too low, as a busy machine does"
+PEAK_TOO_LOW = "nothing to gain; the peak was measured too low, as happens on a busy machine"
 """Where steps are faster than a kernel that does nothing else."""
 ROUGH = 0.25
 """Spread of the runs, of their median, beyond which a machine was too busy for a profile."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gui_fakes import FakeWorkbench, encoder_model, engine_label, finish
+from gui_fakes import encoder_model, engine_label, finish
 from gui_window import StudioWindow, wait_job
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QDockWidget
@@ -14,10 +14,8 @@ DRAWER = {"space", "database", "device", "log", "plan"}
 
 
 @pytest.fixture
-def workbench(model_file):
-    bench = FakeWorkbench(encoder_model(model_file))
-    yield bench
-    bench.release.set()
+def fake_model(model_file):
+    return encoder_model(model_file)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from gui_fakes import FakeWorkbench, encoder_model
+from gui_fakes import encoder_model
 from gui_window import wait_job
 from PySide6.QtWidgets import QAbstractScrollArea, QTabBar, QWidget
 from verdicts import FASTER
@@ -19,10 +19,8 @@ LAYOUTS = ("reset_layout", "layout_tune", "layout_inspect", "layout_compare", "l
 
 
 @pytest.fixture
-def workbench(model_file):
-    bench = FakeWorkbench(encoder_model(model_file))
-    yield bench
-    bench.release.set()
+def fake_model(model_file):
+    return encoder_model(model_file)
 
 
 @pytest.fixture
