@@ -188,7 +188,7 @@ def _rows(parts: Sequence[Parts], least: int) -> Iterator[tuple[Any, ...]]:
     ModelError
         When the samples differ in more.
     """
-    pieces = [(part.plan, *part.programs, *_unnamed(part)) for part in parts]
+    pieces = [(part.plan, *part.programs, *part.tensors) for part in map(_unnamed, parts)]
     if len(set(map(len, pieces))) > 1:
         raise refused(DIFFERENT_STEPS)
     for piece in zip(*pieces, strict=True):
@@ -208,12 +208,19 @@ def inverse(fit: Numbers, row: Sequence[float]) -> Size | None:
 
 
 def _form(parts: Parts) -> Any:
-    """All but numbers and the names of tensors: a large constant may have another one."""
-    return skeleton(replace(parts, tensors=_unnamed(parts)))
+    """All but numbers and names."""
+    return skeleton(_unnamed(parts))
 
 
-def _unnamed(parts: Parts) -> tuple[TensorSpec, ...]:
-    return tuple(replace(tensor, name="") for tensor in parts.tensors)
+def _unnamed(parts: Parts) -> Parts:
+    """Without names of tensors, since a large constant may have another one, and of stages, which
+    tell the first node that they were made of."""
+    programs = tuple(
+        replace(program, stages=tuple(replace(stage, name="") for stage in program.stages))
+        for program in parts.programs
+    )
+    tensors = tuple(replace(tensor, name="") for tensor in parts.tensors)
+    return replace(parts, programs=programs, tensors=tensors)
 
 
 def _f32(value: float) -> float:

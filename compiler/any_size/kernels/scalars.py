@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from nnjit_studio.compiler.any_size.formulas.fit import Numbers, Vector
 from nnjit_studio.compiler.any_size.kernels.functions import Constant, float_of
@@ -15,6 +16,9 @@ DIVISORS = (2, 4, 8, 16, 1024)
 """By which schedules cut: strides, lanes, panels, turns of vectors, blocks of a parallel loop."""
 _CUTS = (4, 8, 16, 32, 64, 128)
 """By which counts and bytes are divided to whole vectors, turns and lines."""
+
+_EACH = (2, 4, 8)
+"""Places that a thread of a GPU takes."""
 
 Sizes = Mapping[str, int]
 Row = Sequence[Constant]
@@ -55,6 +59,17 @@ def bases_of(rows: Sequence[Row], atoms: Numbers) -> dict[Vector, Size]:
     vectors = {tuple(int(v) for _, v in row) for row in rows if row[0][0] == "i32"}
     found = ((v, atoms.formula(v)) for v in sorted(vectors) if len(set(v)) > 1)
     return {vector: formula for vector, formula in found if formula is not None}
+
+
+def parts_of(rows: Sequence[Row], bases: Mapping[Vector, Size]) -> Iterator[Size]:
+    """What the threads of a GPU are counted by that take a few places each of what has a formula:
+    of several axes as one, whose product is no size. A last part may be smaller."""
+    vectors = {tuple(int(v) for _, v in row) for row in rows if row[0][0] == "i32"}
+    for vector in sorted(vectors - set(bases)):
+        for (base, formula), by in itertools.product(bases.items(), _EACH):
+            if len(set(vector)) > 1 and vector == tuple(-(-n // by) for n in base):
+                yield (formula + (by - 1)) // by
+                break
 
 
 def scalar_of(

@@ -27,6 +27,7 @@ from nnjit_studio.compiler.any_size.kernels.scalars import (
     Sizes,
     atoms_of,
     bases_of,
+    parts_of,
     scalar_of,
     vector_of,
 )
@@ -230,6 +231,8 @@ class _Unifier:
         rows = [[token.constant for token in row] for row in codes]
         atoms = self._atoms()
         known = [row[:_SAMPLES] for row in rows]
+        if parts := tuple(parts_of(known, bases_of(known, atoms))):
+            atoms = self._atoms(parts)
         bases = bases_of(known, atoms)
         formulas = [self._formula(row, atoms, bases, self.witnesses) for row in rows]
         scalars = list(dict.fromkeys(f for f in formulas if f is not None))
@@ -259,14 +262,14 @@ class _Unifier:
             tuple(dispatches),
         )
 
-    def _atoms(self) -> Numbers:
+    def _atoms(self, parts: Sequence[Size] = ()) -> Numbers:
         fitted = self.samples[:_SAMPLES]
         # Tiles round up, so that goes before what the divisors would say of other remainders.
         cuts = sorted({by for by in self.cuts if by > 1})
         plain = sorted(self.bases, key=lambda base: base.at(fitted[0]))
         tiles = [(base + (by - 1)) // by for by in cuts for base in plain]
         bases = tuple(dict.fromkeys((*self.bases, *tiles)))
-        return atoms_of(fitted, bases, self.shapes, (*DIVISORS, *_TILES))
+        return atoms_of(fitted, bases, (*parts, *self.shapes), (*DIVISORS, *_TILES))
 
     def _formula(
         self,

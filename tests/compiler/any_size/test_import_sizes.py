@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from onnx import TensorProto, helper
 from onnx_models import save
 from run_plan import run_by_kernels
 
-from nnjit_studio.compiler.any_size import imports
+from nnjit_studio.compiler.any_size import imports, unified
 from nnjit_studio.compiler.any_size.imports import import_sizes
 from nnjit_studio.compiler.importer.model import import_with
 from nnjit_studio.compiler.importer.passes import Import
@@ -72,6 +73,20 @@ def test_sizes_with_every_residue_come_from_one_import(tmp_path: Path) -> None:
     sizes = [(1, 16, 24), (2, 17, 33), (3, 30, 19)]
     inputs = [{"x": rand(n, 3, h, w)} for n, h, w in sizes]
     assert checked(path, tmp_path, inputs) == ()
+
+
+def test_the_names_of_stages_are_no_other_form(tmp_path: Path) -> None:
+    """Which are those of the first step that a program was made of: another one where two steps
+    have one program at some size, as extremes of two maps may."""
+    inputs = [{"x": rand(n, 3, h, w)} for n, h, w in ((1, 16, 24), (2, 17, 33))]
+    first, last = import_sizes(pyramid(tmp_path), tmp_path / "w.bin", inputs).models
+    renamed = {
+        key: replace(p, stages=tuple(replace(s, name=f"other_{s.name}") for s in p.stages))
+        for key, p in last.programs.items()
+    }
+    parts = [unified._parts(m) for m in (first, replace(last, programs=renamed))]
+    rows = list(unified._rows(parts, 2))
+    assert any(len(set(row)) > 1 for row in rows)
 
 
 def test_programs_are_those_of_an_import_at_that_size(tmp_path: Path) -> None:

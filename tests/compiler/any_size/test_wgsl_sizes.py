@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -222,3 +223,39 @@ def test_bytes_of_a_past_and_one_more_are_all_written() -> None:
     for extent in (4, 5, 6, 7, 40, 41):
         words = -(-(extent + 1) // 4)
         assert words in [scalar.at({"n": extent}) for scalar in document.sizes], extent
+
+
+def turned(places: int) -> Program:
+    """y[8, places] = x[places, 8], of a map whose height and width are one axis"""
+    buffers = (Buffer("x", "f32", (places, 8), "input"), Buffer("y", "f32", (8, places), "output"))
+    i, j = Var("i"), Var("j")
+    axes = (Axis("i", 8), Axis("j", places))
+    stage = Stage("s", axes, (Store("y", i * places + j, Load("x", j * 8 + i)),))
+    return Program("turned", buffers, (stage,))
+
+
+def test_no_thread_is_one_too_many_where_two_sizes_are_one_axis() -> None:
+    """Of 4 places each, ``h w // 4 + 1`` is right at all odd sizes, and at others writes behind
+    a row."""
+    dims = Dim("h", 1, 1 << 10), Dim("w", 1, 1 << 10)
+    sizes = tuple(map(size, dims))
+    made = any_size_document(
+        "k", lambda s: turned(s["h"] * s["w"]), sizes, dims, sizes, {"h": 9, "w": 7}
+    )
+    document = OpenDocument.from_json(json.loads(made.data), dims)
+    for h, w in ((4, 4), (5, 7), (6, 5), (2, 6), (32, 48)):
+        parts = -(-h * w // 4)
+        numbers = {scalar.at({"h": h, "w": w}) for scalar in document.sizes}
+        assert numbers == {8 * parts, parts, h * w}, (h, w)
+
+
+@pytest.mark.parametrize("op", ["ReduceMax", "Transpose"])
+def test_rows_that_threads_take_a_few_of_are_counted_over_two_sizes(
+    tmp_path: Path, op: str
+) -> None:
+    """As of what is quantised by its rows, and of maps with their channels last."""
+    kind: dict[str, Any] = {"perm": [0, 3, 1, 2]} if op == "Transpose" else {"axes": [3]}
+    ports = {"x": ["n", "h", "w", 8]}, {"y": ["a", "b", "c", "d"]}
+    file = save(tmp_path / "m.onnx", [helper.make_node(op, ["x"], ["y"], **kind)], *ports, {})
+    made = import_any(file, tmp_path / "w.bin", webgpu=True)
+    assert made is not None and made.notes == ()
