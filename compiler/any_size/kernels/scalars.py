@@ -56,20 +56,24 @@ def atoms_of(
 
 def bases_of(rows: Sequence[Row], atoms: Numbers) -> dict[Vector, Size]:
     """The whole numbers that have a formula: counts of turns are cut of them."""
-    vectors = {tuple(int(v) for _, v in row) for row in rows if row[0][0] == "i32"}
-    found = ((v, atoms.formula(v)) for v in sorted(vectors) if len(set(v)) > 1)
+    found = ((vector, atoms.formula(vector)) for vector in _changing(rows))
     return {vector: formula for vector, formula in found if formula is not None}
 
 
 def parts_of(rows: Sequence[Row], bases: Mapping[Vector, Size]) -> Iterator[Size]:
-    """What the threads of a GPU are counted by that take a few places each of what has a formula:
-    of several axes as one, whose product is no size. A last part may be smaller."""
-    vectors = {tuple(int(v) for _, v in row) for row in rows if row[0][0] == "i32"}
-    for vector in sorted(vectors - set(bases)):
+    """Counts of a GPU's threads that take a few places each of what has a formula, rounded up: of
+    two axes that are walked as one, whose product is no tensor's size."""
+    for vector in (v for v in _changing(rows) if v not in bases):
         for (base, formula), by in itertools.product(bases.items(), _EACH):
-            if len(set(vector)) > 1 and vector == tuple(-(-n // by) for n in base):
+            if vector == tuple(-(-n // by) for n in base):
                 yield (formula + (by - 1)) // by
                 break
+
+
+def _changing(rows: Sequence[Row]) -> list[Vector]:
+    """The whole numbers that are not the same at all samples."""
+    vectors = {tuple(int(v) for _, v in row) for row in rows if row[0][0] == "i32"}
+    return sorted(vector for vector in vectors if len(set(vector)) > 1)
 
 
 def scalar_of(

@@ -231,9 +231,10 @@ class _Unifier:
         rows = [[token.constant for token in row] for row in codes]
         atoms = self._atoms()
         known = [row[:_SAMPLES] for row in rows]
-        if parts := tuple(parts_of(known, bases_of(known, atoms))):
-            atoms = self._atoms(parts)
         bases = bases_of(known, atoms)
+        if parts := tuple(parts_of(known, bases)):
+            atoms = self._atoms(parts)
+            bases = bases_of(known, atoms)
         formulas = [self._formula(row, atoms, bases, self.witnesses) for row in rows]
         scalars = list(dict.fromkeys(f for f in formulas if f is not None))
         if len(scalars) > _MOST_SIZES:

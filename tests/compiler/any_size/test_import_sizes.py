@@ -76,8 +76,8 @@ def test_sizes_with_every_residue_come_from_one_import(tmp_path: Path) -> None:
 
 
 def test_the_names_of_stages_are_no_other_form(tmp_path: Path) -> None:
-    """Which are those of the first step that a program was made of: another one where two steps
-    have one program at some size, as extremes of two maps may."""
+    """A stage is named after the first step that its program was made of, which is another step
+    where two of them have the same program at one size."""
     inputs = [{"x": rand(n, 3, h, w)} for n, h, w in ((1, 16, 24), (2, 17, 33))]
     first, last = import_sizes(pyramid(tmp_path), tmp_path / "w.bin", inputs).models
     renamed = {

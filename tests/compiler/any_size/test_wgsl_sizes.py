@@ -235,8 +235,8 @@ def turned(places: int) -> Program:
 
 
 def test_no_thread_is_one_too_many_where_two_sizes_are_one_axis() -> None:
-    """Of 4 places each, ``h w // 4 + 1`` is right at all odd sizes, and at others writes behind
-    a row."""
+    """With 4 places each, ``h w // 4 + 1`` threads are right at all odd sizes; where 4 divides
+    ``h w``, the last one writes past the end of its row."""
     dims = Dim("h", 1, 1 << 10), Dim("w", 1, 1 << 10)
     sizes = tuple(map(size, dims))
     made = any_size_document(
